@@ -40,8 +40,7 @@ def ls(cache_dir: CacheDir = None) -> Output:
 def gc(
     older_than: Annotated[str | None, Option(help="Stages not read for so long may go: 12h, 30d, 8w.")] = None,
     results_dir: Annotated[
-        list[Path] | None,
-        Option(help="Keep what these results were made from; all else may go.", metavar="DIR"),
+        list[Path] | None, Option(help="Keep what these results were made from; all else may go.", metavar="DIR")
     ] = None,
     max_size: Annotated[str | None, Option(help="Remove what was read longest ago until so much is left: 20G.")] = None,
     recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
@@ -107,7 +106,7 @@ def _root(cache_dir: Path | None) -> Path:
 
 
 def _notice_old(root: Path) -> None:
-    from genrec_unlearn_bench.store.inventory import old_store_notice
+    from genrec_unlearn_bench.store.store import old_store_notice
 
     if line := old_store_notice(root):
         print_line(line, stderr=True)

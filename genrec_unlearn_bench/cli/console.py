@@ -96,8 +96,7 @@ def progressing() -> Iterator[Progress]:
 @contextmanager
 def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
     """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
-    from genrec_unlearn_bench.store.inventory import old_store_notice
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
+    from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
 
     root = cache_dir or default_cache()
     with progressing() as progress:

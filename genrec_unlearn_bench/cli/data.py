@@ -10,7 +10,7 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.cli.console import open_store, progressing
-from genrec_unlearn_bench.cli.show import dataset_card, is_local
+from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.Cac
 def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.locate import is_local
 
     shown = dataset_card(name, data_dir)
     if not is_local(find_dataset(name, data_dir), data_dir):
@@ -101,7 +102,7 @@ def sids(
     categories and the task's concept.
     """
     from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.token_health import token_health
+    from genrec_unlearn_bench.pipeline.run import sid_health
 
     request = RunRequest(
         task=task,
@@ -115,7 +116,7 @@ def sids(
         sid_set=overrides(set_sid or [], where="--set-sid"),
     )
     with open_store(cache_dir) as (store, progress):
-        found = token_health(request, store, progress, served=served)
+        found = sid_health(request, store, progress, served=served)
     return _sids_card(found, task)
 
 

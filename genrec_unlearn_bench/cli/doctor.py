@@ -12,7 +12,6 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.show import local_folder
 
 HUB = "https://huggingface.co"
 
@@ -88,9 +87,10 @@ def _storage(cache: Path) -> Iterator[Finding]:
 
 def _data(data_dir: Path | None) -> Iterator[Finding]:
     from genrec_unlearn_bench.data.catalogue import datasets
+    from genrec_unlearn_bench.data.locate import local_folder
 
     for spec in datasets(data_dir).values():
-        folder = local_folder(spec, data_dir) if spec.format != "demo" else None
+        folder = local_folder(spec, data_dir)
         if spec.format == "demo":
             says = "generated, needs no files"
         elif folder is not None:

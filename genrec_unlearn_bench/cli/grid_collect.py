@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.cli import options, results
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.console import first_lines, progressing
 from genrec_unlearn_bench.config import named
@@ -30,11 +30,11 @@ def collect(
     grid: Grid,
     out: Out = None,
     results_dir: ResultsDir = None,
-    layout: results.Layout = "main",
-    format_: results.Format = None,
-    metric: results.Metrics = None,
-    beam: results.Beam = None,
-    baseline: results.Baseline = None,
+    layout: options.Layout = "main",
+    format_: options.TableFormat = None,
+    metric: options.Metrics = None,
+    beam: options.ListBeam = None,
+    baseline: options.Baseline = None,
     data_dir: options.DataDir = None,
     tuned_dir: TunedDir = None,
     device: options.GridDevice = None,
@@ -45,12 +45,14 @@ def collect(
     May be called while the grid runs, and again: what is gathered stays, what is new comes in. With --format, tables
     are written to <out>/tables. Exit code 1 where a cell failed or its result is damaged.
     """
-    from genrec_unlearn_bench.cli.leaderboard import give, make
+    from genrec_unlearn_bench.cli.leaderboard import give
     from genrec_unlearn_bench.reporting.outputs import FORMATS
     from genrec_unlearn_bench.reporting.results import load_results
+    from genrec_unlearn_bench.reporting.selection import Selection
     from genrec_unlearn_bench.store.store import default_cache
+    from genrec_unlearn_bench.submissions.result_set import ResultSet
 
-    formats = results.known_formats(format_, Path("tables"), FORMATS)
+    formats = options.chosen_formats(format_, Path("tables"), FORMATS)
     with progressing() as progress:
         places = {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir}
         found, place = _gather(grid, cache_dir or default_cache(), out, places, device, progress)
@@ -60,11 +62,11 @@ def collect(
         if not there:
             return
         mine = tuple(result for result in load_results([place]).results if result.place in there)
-        report = make(results.Gathered(mine, ()), results.selection(), layout, named(metric), beam, baseline)
+        report = ResultSet(mine).report(Selection(), layout, named(metric), beam=beam, baseline=baseline)
         folder = place / "tables" if format_ else None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        give(report, formats, folder, standalone=False, bib=False)
+        give(report, formats, folder)
 
     counts = {str(state): count for state, count in found.counts.items()}
     content = {"folder": str(place), "counts": counts, **found.model_dump(mode="json")}
@@ -79,7 +81,7 @@ def _gather(
     from genrec_unlearn_bench.grid.collect import collect as gather
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.state import find_sweep
     from genrec_unlearn_bench.store.store import StageStore
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from genrec_unlearn_bench.cli.command import Part
-    from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
-    from genrec_unlearn_bench.grid.schedule import Outlook
+    from genrec_unlearn_bench.grid.plan import Explanation, Outlook, Plan, PlannedCell
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 MAX_REASONS = 8
@@ -50,9 +49,8 @@ def plan(
     Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
     """
     from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder
-    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
-    from genrec_unlearn_bench.grid.schedule import outlook
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan, outlook
+    from genrec_unlearn_bench.grid.reader import read_grid
 
     if standing is not None:
         one_of("standing", standing, STYLES)

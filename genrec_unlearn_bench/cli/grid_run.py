@@ -82,13 +82,13 @@ def run(
     exit code 1 where one failed or diverged. Several sweeps of one grid may run at once, in several terminals or on
     several machines that share the cache: they divide the work.
     """
+    from genrec_unlearn_bench.executors.base import SweepOutcome
     from genrec_unlearn_bench.executors.local import Interrupts
     from genrec_unlearn_bench.executors.trackers import tracking_of
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
-    from genrec_unlearn_bench.grid.grid_file import find_grid
-    from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.schedule import schedule
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.plan import make_plan, schedule
+    from genrec_unlearn_bench.grid.reader import read_grid
+    from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
@@ -106,12 +106,14 @@ def run(
         if dry_run:
             return _job_list(plan, jobs)
         chosen = choose_executor(executor, folder, cache, processes, cores, memory, slurm)
+        # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
+        outcome = SweepOutcome()
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
             folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
-        is_done = _done_check(cells, build, store)
-        how = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry, "is_done": is_done}
-        return _run(plan, jobs, chosen, folder, (cache, results_dir), how)
+            how = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
+            outcome = _sweep(plan, jobs, chosen, folder, store, is_done=_done_check(cells, build, store), **how)
+        return _conclusion(plan, jobs, outcome, results_dir)
 
 
 def _wanted(standing: list[str] | None) -> set[str]:
@@ -149,8 +151,7 @@ def choose_executor(
 ) -> Executor:
     """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
     from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-    from genrec_unlearn_bench.executors.slurm import Slurm
-    from genrec_unlearn_bench.executors.slurm_settings import read_slurm_settings
+    from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings
 
     one_of("executor", name, EXECUTORS)
     if name == "local":
@@ -187,45 +188,30 @@ def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> l
     return found
 
 
-def _run(
-    plan: Plan,
-    jobs: list[Job],
-    executor: Executor,
-    folder: SweepFolder,
-    places: tuple[Path, Path],
-    how: dict[str, Any],
-) -> Output:
-    """Run the jobs and show how they go.
-
-    Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
-    """
-    from genrec_unlearn_bench.executors.base import SweepOutcome, Watcher, run_jobs
+def _sweep(
+    plan: Plan, jobs: list[Job], executor: Executor, folder: SweepFolder, store: StageStore, **how: Any
+) -> SweepOutcome:
+    """Run the jobs and show how they go; ``how`` goes to ``run_jobs``."""
+    from genrec_unlearn_bench.executors.base import Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-    from genrec_unlearn_bench.store.inventory import old_store_notice
+    from genrec_unlearn_bench.store.store import old_store_notice
 
-    cache, results_dir = places
-    if not jobs:
-        return _conclusion(plan, jobs, SweepOutcome(), results_dir)
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
     display = _Display(folder, len(jobs))
-    for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
+    for notice in filter(None, (old_store_notice(store.root), format_version_mismatches(), _summary(plan, jobs))):
         display.info(notice)
-    watcher = Watcher(ended=display.ended, tick=display.tick)
-    outcome = run_jobs(jobs, executor, folder, display, watcher=watcher, **how)
-    return _conclusion(plan, jobs, outcome, results_dir)
+    return run_jobs(jobs, executor, folder, display, watcher=Watcher(ended=display.ended, tick=display.tick), **how)
 
 
 class _Display(Progress):
     """A line on stderr for each job that ends, and now and then what runs."""
 
     def __init__(self, folder: SweepFolder, jobs: int) -> None:
-        from genrec_unlearn_bench.grid.status import SweepView
-
         super().__init__()
         self.jobs = jobs
-        self._view = SweepView(folder)
+        self._folder = folder
         self._shown = time.monotonic()
 
     def info(self, text: str) -> None:
@@ -247,9 +233,11 @@ class _Display(Progress):
 
     def tick(self, outcome: SweepOutcome) -> None:
         """Called about once a second; rarely shows what runs."""
+        from genrec_unlearn_bench.grid.status import sweep_status
+
         if time.monotonic() - self._shown < QUIET:
             return
-        status = self._view.look()
+        status = sweep_status(self._folder)
         parts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {self.jobs} jobs"]
         if outcome.failed or outcome.skipped:
             parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")

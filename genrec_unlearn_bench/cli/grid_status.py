@@ -28,10 +28,7 @@ TAILS = 12
 MAX_RUNNING = 20
 MAX_FAILED = 5
 
-Grid = Annotated[
-    str | None,
-    Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID"),
-]
+Grid = Annotated[str | None, Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID")]
 Once = Annotated[bool, Option("--once", help="Print it once and stop; so is what is piped.")]
 Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
 By = Annotated[str, Option(help="Count by backbone, task, method or stage.")]
@@ -53,7 +50,7 @@ def status(
     """
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.state import find_sweep, sweeps
-    from genrec_unlearn_bench.grid.status import Axis, SweepView
+    from genrec_unlearn_bench.grid.status import Axis, sweep_status
     from genrec_unlearn_bench.store.store import default_cache
 
     one_of("axis", by, get_args(Axis))
@@ -62,10 +59,9 @@ def status(
     others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.
     slurm_states(found)
-    view = SweepView(found)
 
     def look() -> SweepStatus:
-        return view.look(by=cast("Axis", by), tails=TAILS if failed else 0)
+        return sweep_status(found, by=cast("Axis", by), tails=TAILS if failed else 0)
 
     def watch(console: Console) -> None:
         if once or not console.is_terminal:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,89 +24,76 @@ NARROWEST = 24
 """Characters that a wrapped column needs: a title is longer than its longest word."""
 
 
-@dataclass(frozen=True)
-class Listing:
-    """One kind of thing.
-
-    Attributes:
-        columns: Headings of its table, and the field of a record below each.
-        records: The things as JSON.
-    """
-
-    kind: str
-    columns: Mapping[str, str]
-    records: tuple[dict[str, Any], ...]
-
-    @property
-    def names(self) -> list[str]:
-        """Their names."""
-        return [record["name"] for record in self.records]
-
-
-def _field(record: Mapping[str, Any], path: str) -> Any:
-    name, _, rest = path.partition(".")
-    return _field(record[name], rest) if rest else record[name]
-
-
 def ls(
     kind: Annotated[
-        str | None,
-        Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids."),
+        str | None, Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids.")
     ] = None,
     data_dir: options.DataDir = None,
 ) -> Output:
     """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
-    if kind is not None:
-        found = listing(kind, data_dir)
-        return Output(list(found.records), [lambda console: _draw(found, console)])
-    return Output(
-        lambda: {name: listing(name, data_dir).names for name in KINDS},
-        [lambda console: _draw_overview(data_dir, console)],
-    )
+    if kind is None:
+        return Output(
+            lambda: {name: names_of(name, data_dir) for name in KINDS},
+            [lambda console: _draw_overview(data_dir, console)],
+        )
+    name = kind_named(kind)
+    found = records_of(name, data_dir)
+    return Output(found, [lambda console: _draw(KINDS[name][0], found, console)])
 
 
-def _draw(found: Listing, console: Console) -> None:
+def kind_named(text: str) -> str:
+    """The kind of a name, singular or plural. Raises UnknownName."""
+    name = text if text in KINDS else f"{text}s"
+    if name not in KINDS:
+        raise UnknownName("kind", text, KINDS)
+    return name
+
+
+def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
+    """Everything of a kind, as plain values."""
+    return list(KINDS[kind][1](data_dir))
+
+
+def names_of(kind: str, data_dir: Path | None = None) -> list[str]:
+    return [record["name"] for record in records_of(kind, data_dir)]
+
+
+def _draw(columns: Mapping[str, str], records: Sequence[Mapping[str, Any]], console: Console) -> None:
     """A table; where words would be broken in it, one paragraph for each thing."""
-    rows = [[text_of(_field(record, path)) for path in found.columns.values()] for record in found.records]
-    longest = [max(map(len, cells)) for cells in zip(found.columns, *rows, strict=True)]
+    rows = [[text_of(_field(record, path)) for path in columns.values()] for record in records]
+    longest = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     needed = sum(min(length, NARROWEST) if length > PROSE else length for length in longest[1:])
     if longest[0] + needed + 3 * len(longest) + 1 <= console.width:
-        table = sheet(rows, list(found.columns))
+        table = sheet(rows, list(columns))
         for column, length in zip(table.columns[1:], longest[1:], strict=True):
             column.no_wrap = length <= PROSE
         console.print(table)
         return
     for name, *rest in rows:
-        console.print(name, style="bold")
-        _draw_indented(" · ".join(text for text in rest if text not in ("", "–")), console)
+        _draw_paragraph(name, " · ".join(text for text in rest if text not in ("", "–")), console)
 
 
 def _draw_overview(data_dir: Path | None, console: Console) -> None:
     for kind in KINDS:
         if kind == "metrics":
             # Hundreds, and their declarations are the one thing here that imports numpy.
-            console.print(kind, style="bold")
-            _draw_indented("hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
-            continue
-        names = listing(kind, data_dir).names
-        console.print(f"{kind} ({len(names)})", style="bold")
-        _draw_indented(", ".join(names), console)
+            _draw_paragraph(kind, "hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
+        else:
+            names = names_of(kind, data_dir)
+            _draw_paragraph(f"{kind} ({len(names)})", ", ".join(names), console)
     console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
 
 
-def _draw_indented(text: str, console: Console) -> None:
+def _draw_paragraph(title: str, text: str, console: Console) -> None:
     from rich.padding import Padding
 
+    console.print(title, style="bold")
     console.print(Padding(text, (0, 0, 1, 2)))
 
 
-def listing(kind: str, data_dir: Path | None = None) -> Listing:
-    """Everything of a kind (singular or plural). Raises UnknownName."""
-    name = kind if kind in KINDS else f"{kind}s"
-    if name not in KINDS:
-        raise UnknownName("kind", kind, KINDS)
-    columns, records = KINDS[name]
-    return Listing(name, columns, tuple(records(data_dir)))
+def _field(record: Mapping[str, Any], path: str) -> Any:
+    name, _, rest = path.partition(".")
+    return _field(record[name], rest) if rest else record[name]
 
 
 def _tasks(data_dir: Path | None) -> Iterator[dict[str, Any]]:
@@ -165,7 +152,7 @@ def _metrics(data_dir: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _grids(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.grid.grid_file import read_content, ready_grids
+    from genrec_unlearn_bench.grid.spec import read_content, ready_grids
 
     # Not their cells, which take a second to work out: `bench show` has them.
     for name, path in ready_grids().items():

@@ -25,10 +25,7 @@ def check(
         str, Argument(help="path/to/file.py, path/to/file.py:Class, or a name.", metavar="FILE[:CLASS]|NAME")
     ],
     backbone: Annotated[list[str] | None, Option(help="Try these backbones beside TIGER (default: all).")] = None,
-    set_: Annotated[
-        list[str] | None,
-        Option("--set", help="Shorten the method: max_steps=2."),
-    ] = None,
+    set_: Annotated[list[str] | None, Option("--set", help="Shorten the method: max_steps=2.")] = None,
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Check that a method keeps its contract: on the demo, on one thread, in about a minute.
@@ -66,10 +63,7 @@ def new(
     name: Annotated[str, Argument(help="Name of the method, as in my-method.")],
     out: Annotated[
         Path | None,
-        Option(
-            help="Folder for both files (default: their places in a clone, else this folder).",
-            metavar="DIR",
-        ),
+        Option(help="Folder for both files (default: their places in a clone, else this folder).", metavar="DIR"),
     ] = None,
     in_tree: Annotated[bool, Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
 ) -> Output:

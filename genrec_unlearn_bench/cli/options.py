@@ -1,21 +1,26 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and how those of verbs that read results are read."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
+
+from genrec_unlearn_bench.cli.console import first_lines, print_line
+from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.reporting.selection import Selection
+    from genrec_unlearn_bench.submissions.result_set import ResultSet
 
 DataDir = Annotated[
     Path | None, Option(help="Folder of the dataset's files, or of folders of datasets.", metavar="DIR")
 ]
 CacheDir = Annotated[
-    Path | None,
-    Option(
-        help="Where computed stages are kept (default: $GENREC_UNLEARN_BENCH_CACHE).",
-        metavar="DIR",
-    ),
+    Path | None, Option(help="Where computed stages are kept (default: $GENREC_UNLEARN_BENCH_CACHE).", metavar="DIR")
 ]
 Sandbox = Annotated[
     bool,
@@ -25,11 +30,7 @@ Sandbox = Annotated[
     ),
 ]
 SharedCache = Annotated[
-    Path | None,
-    Option(
-        help="A cache that is only read (default: $GENREC_UNLEARN_BENCH_SHARED_CACHE).",
-        metavar="DIR",
-    ),
+    Path | None, Option(help="A cache that is only read (default: $GENREC_UNLEARN_BENCH_SHARED_CACHE).", metavar="DIR")
 ]
 
 # What a run is made of.
@@ -41,10 +42,7 @@ Backbones = Annotated[list[str], Option("--backbone", help="Backbones, or all (b
 Seed = Annotated[list[int] | None, Option(help="Training seed; repeat for several (default: 0).", min=0)]
 Scale = Annotated[str | None, Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")]
 Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
-Measure = Annotated[
-    list[str] | None,
-    Option(help="Of the suite full, only this measurement; several.", metavar="NAME"),
-]
+Measure = Annotated[list[str] | None, Option(help="Of the suite full, only this measurement; several.", metavar="NAME")]
 SetMeasure = Annotated[list[str] | None, Option(help="Change a measurement's field: relearning.lr=1e-5.")]
 Encoder = Annotated[str | None, Option(help="tfidf, minilm, a sentence-transformers folder or hub id.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
@@ -56,14 +54,8 @@ Ruleset = Annotated[str, Option(help="Method configurations: default, fixed (one
 TunedDir = Annotated[Path, Option(help="Where the choices of bench tune lie.", metavar="DIR")]
 OracleSeeds = Annotated[int, Option(help="Retrained models for the gap; 0 trains none.", min=0, max=20)]
 Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
-Requests = Annotated[
-    int,
-    Option(help="So many requests, one after the other, instead of one.", min=1),
-]
-Shadows = Annotated[
-    int,
-    Option(help="With --suite full: shadow models for U-LiRA, an even number.", min=0, max=64),
-]
+Requests = Annotated[int, Option(help="So many requests, one after the other, instead of one.", min=1)]
+Shadows = Annotated[int, Option(help="With --suite full: shadow models for U-LiRA, an even number.", min=0, max=64)]
 Trackers = Annotated[
     list[str] | None,
     Option("--tracker", help="Stream losses: tensorboard, or another tracker of accelerate.", metavar="NAME"),
@@ -77,3 +69,66 @@ Grid = Annotated[str, Argument(help="A grid's file, or the name of one that ship
 GridDevice = Annotated[
     str | None, Option("--device", help="auto, cpu, cuda or cuda:N (default: as the grid says).", show_default=False)
 ]
+
+# Of results.
+
+ResultsDirs = Annotated[
+    list[Path] | None,
+    Option("--results-dir", help="Folders of results (default: results, else the suite's own).", metavar="DIR"),
+]
+Published = Annotated[bool, Option("--published", help="Add the suite's own results and the submissions.")]
+SkipBroken = Annotated[bool, Option("--skip-broken", help="Go on without records that cannot be read, and count them.")]
+TaskNames = Annotated[list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.")]
+BackboneNames = Annotated[list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.")]
+MethodNames = Annotated[list[str] | None, Option("--method", help="Methods to show; several, globs work.")]
+RulesetNames = Annotated[list[str] | None, Option("--ruleset", help="default, fixed or tuned; several.")]
+ScaleNames = Annotated[list[str] | None, Option("--scale", help="smoke, small, paper or official; several.")]
+SuiteNames = Annotated[list[str] | None, Option("--suite", help="core or full, which train on different data.")]
+Metrics = Annotated[
+    list[str] | None, Option("--metric", help="Measures: forget:hr@10, retain:ndcg@10/50 (bench ls metrics).")
+]
+ListBeam = Annotated[
+    int | None, Option("--beam", help="Beam width of list metrics: 10 (the paper's) or 50.", show_default="10")
+]
+Layout = Annotated[str, Option(help="main, full, item, efficiency, ablation, attack or streams.")]
+TableFormat = Annotated[
+    str | None, Option("--format", help="md, csv, json, latex, html, terminal; several.", show_default="terminal")
+]
+Baseline = Annotated[str | None, Option(help="Row that all others are tested against.", show_default="original")]
+Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
+
+
+def read_results(folders: Sequence[Path] | None, *, published: bool = False, skip_broken: bool) -> ResultSet:
+    """The results of a call; records that cannot be read are named on stderr."""
+    from genrec_unlearn_bench.submissions.result_set import load_result_set
+
+    found = load_result_set(folders or (), published=published, skip_broken=skip_broken)
+    for line in first_lines([f"left out: {fault}" for fault in found.faults]):
+        print_line(line, stderr=True)
+    return found
+
+
+def selection(*names: Sequence[str] | None) -> Selection:
+    """Rows by task, backbone, method, ruleset, scale and suite, from the values of these options in that order."""
+    from genrec_unlearn_bench.reporting.selection import Selection
+
+    return Selection(*map(named, names))
+
+
+def chosen_formats(text: str | None, out: Path | None, known: Collection[str]) -> list[str]:
+    """The formats asked for; of a file's name where none are. Raises UsageError."""
+    from genrec_unlearn_bench.reporting.outputs import SUFFIXES
+
+    of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
+    formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
+    for name in formats:
+        one_of("format", name, known)
+    if len(formats) > 1 and (out is None or of_file is not None):
+        where = "go to one file" if of_file is not None else "be printed at once"
+        raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")
+    if of_file is not None and formats != [of_file]:
+        raise UsageError(
+            f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
+            hint="change one of them, or name a folder (--out DIR)",
+        )
+    return formats

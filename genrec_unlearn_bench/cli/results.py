@@ -1,168 +1,155 @@
-"""Options and loading of the verbs that read results: which results, and which of their rows and columns."""
+"""``bench results``: ``compare`` two rows, ``export`` ranked lists, ``pull`` what others have published."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib import resources
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.console import first_lines, print_line
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.command import Output
+from genrec_unlearn_bench.cli.console import first_lines, open_store, print_line, progressing
 from genrec_unlearn_bench.config import named, one_of
-from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.board import Board
-    from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-    from genrec_unlearn_bench.reporting.results import Loaded, Result
-    from genrec_unlearn_bench.reporting.selection import Selection
-
-ResultsDirs = Annotated[
-    list[Path] | None,
-    Option(help="Folders of results (default: results, else the suite's own).", metavar="DIR"),
-]
-Published = Annotated[bool, Option("--published", help="Add the suite's own results and the submissions.")]
-Layout = Annotated[str, Option(help="main, full, item, efficiency, ablation, attack or streams.")]
-Format = Annotated[
-    str | None,
-    Option("--format", help="md, csv, json, latex, html, terminal; several.", show_default="terminal"),
-]
-Baseline = Annotated[str | None, Option(help="Row that all others are tested against.", show_default="original")]
-Compare = Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")]
-Out = Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")]
-Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
-Bib = Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")]
-Tasks = Annotated[list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.")]
-Backbones = Annotated[list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.")]
-Methods = Annotated[list[str] | None, Option("--method", help="Methods to show; several, globs work.")]
-Rulesets = Annotated[list[str] | None, Option("--ruleset", help="default, fixed or tuned; several.")]
-Scales = Annotated[list[str] | None, Option("--scale", help="smoke, small, paper or official; several.")]
-Suites = Annotated[
-    list[str] | None,
-    Option("--suite", help="core or full, which train on different data."),
-]
-Metrics = Annotated[
-    list[str] | None,
-    Option("--metric", help="Measures: forget:hr@10, retain:ndcg@10/50 (bench ls metrics)."),
-]
-Beam = Annotated[int | None, Option(help="Beam width of list metrics: 10 (the paper's) or 50.", show_default="10")]
-SkipBroken = Annotated[bool, Option("--skip-broken", help="Go on without records that cannot be read, and count them.")]
-
-SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
-"""Of a file that --out names, with the format that it stands for."""
+    from genrec_unlearn_bench.submissions.pull import Pulled
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """Results, descriptions of the records that could not be read, and the folders that were read."""
+def compare(
+    first: Annotated[str, Argument(help="Method, or the label of a row as a table shows it.", metavar="A")],
+    second: Annotated[str, Argument(help="The row to compare it with.", metavar="B")],
+    metric: options.Metrics = None,
+    results_dir: options.ResultsDirs = None,
+    published: options.Published = False,
+    task: options.TaskNames = None,
+    backbone: options.BackboneNames = None,
+    ruleset: options.RulesetNames = None,
+    scale: options.ScaleNames = None,
+    suite: options.SuiteNames = None,
+    beam: options.ListBeam = None,
+    users: Annotated[bool, Option("--users", help="Compare checkpoints over users, seed by seed.")] = False,
+    seed: Annotated[list[int] | None, Option(help="With --users: training seeds (default: all shared).", min=0)] = None,
+    skip_broken: options.SkipBroken = False,
+) -> Output:
+    """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
-    results: tuple[Result, ...]
-    faults: tuple[str, ...]
-    places: tuple[str, ...] = ()
-    published: bool = False
-
-    def board(self, protocol: StatisticsProtocol, wanted: Selection) -> Board:
-        """The board of the selected results. Raises UsageError with the folders that were read."""
-        from genrec_unlearn_bench.reporting.selection import selected_board
-
-        with self.located():
-            board = selected_board(self.results, protocol, wanted)
-        if not self.faults:
-            return board
-        number = len(self.faults)
-        note = f"{number} {'record' if number == 1 else 'records'} that cannot be read"
-        return replace(board, left_out=(*board.left_out, note))
-
-    @contextmanager
-    def located(self, *methods: str) -> Iterator[None]:
-        """Add to an error about names which folders were read, and whether the suite's own results have the methods."""
-        try:
-            yield
-        except UsageError as fault:
-            fault.where = fault.where or ", ".join(self.places)
-            absent = set(methods) - {result.method for result in self.results}
-            if absent and not self.published:
-                parts = _published_parts(skip_broken=True)
-                if absent <= {result.method for part in parts for result in part.results}:
-                    fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
-            raise
-
-
-def selection(*names: Sequence[str] | None) -> Selection:
-    """Rows by task, backbone, method, ruleset, scale and suite, from the values of these options in that order."""
-    from genrec_unlearn_bench.reporting.selection import Selection
-
-    return Selection(*map(named, names))
-
-
-def gathered(folders: Sequence[Path] | None, *, published: bool = False, skip_broken: bool) -> Gathered:
-    """All results of a call.
-
-    Args:
-        folders: Named on the call; ``results`` where it exists and none are named, else what ships with the suite.
-        published: Whether to add what ships with the suite: its own results and the submissions.
-
-    Raises:
-        DataMissing: There is nothing to read.
-        CorruptArtefact: Some records cannot be read, unless ``skip_broken``; then they are named on stderr.
+    The measures are the protocol's primary ones unless --metric names others; they are the family that Holm's
+    correction is over. Methods that a table's marks are about are compared in the table's own families
+    (bench leaderboard).
     """
-    from genrec_unlearn_bench.reporting.results import load_results
-
-    own = list(folders or ())
-    if not own and Path("results").is_dir():
-        own = [Path("results")]
-    published = published or not own
-    # Records make millions of objects and no cycle, and looking for cycles among them takes 40 % of the time to read
-    # them (0.77 against 0.44 ms for a record of 41 KB).
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        parts = [load_results(own, skip_broken=skip_broken)] if own else []
-        parts += _published_parts(skip_broken=skip_broken) if published else []
-    finally:
-        if running:
-            gc.enable()
-    faults = tuple(fault for part in parts for fault in part.faults)
-    for line in first_lines([f"left out: {fault}" for fault in faults]):
-        print_line(line, stderr=True)
-    results = tuple(result for part in parts for result in part.results)
-    places = (*map(str, own), *(["the suite's own results"] if published else []))
-    if not results:
-        raise DataMissing(
-            "there is no result to show",
-            where=", ".join(places),
-            hint="run something first (bench run), or name a folder with results (--results-dir)",
-        )
-    return Gathered(results, faults, places, published)
-
-
-def _published_parts(*, skip_broken: bool) -> list[Loaded]:
-    from genrec_unlearn_bench.reporting.results import load_results
-    from genrec_unlearn_bench.submissions.verification import published_sources
-
-    with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as root:
-        return [
-            load_results([folder], source=source, skip_broken=skip_broken) for source, folder in published_sources(root)
-        ]
-
-
-def known_formats(text: str | None, out: Path | None, known: Collection[str]) -> list[str]:
-    """The formats asked for; of a file's name where none are. Raises UsageError."""
-    of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
-    formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
-    for name in formats:
-        one_of("format", name, known)
-    if len(formats) > 1 and (out is None or of_file is not None):
-        where = "go to one file" if of_file is not None else "be printed at once"
-        raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")
-    if of_file is not None and formats != [of_file]:
+    if seed and not users:
         raise UsageError(
-            f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
-            hint="change one of them, or name a folder (--out DIR)",
+            "--seed chooses checkpoints, and methods are compared over all seeds that they share",
+            hint="leave it out, or add --users",
         )
-    return formats
+    from genrec_unlearn_bench.reporting import checkpoints, comparisons
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+
+    protocol = statistics_protocol()
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken)
+    wanted = options.selection(task, backbone, None, ruleset, scale, suite)
+    compared = found.compare(first, second, wanted, named(metric), beam=beam)
+    if not users:
+        return Output(
+            lambda: comparisons.pairs_document(compared, protocol),
+            [lambda console: comparisons.draw_pairs(console, compared, protocol)],
+        )
+    pairs = [pair for each in compared for pair in checkpoints.compare_checkpoints(each, protocol, seeds=seed or ())]
+    return Output(
+        lambda: checkpoints.users_document(pairs, protocol),
+        [lambda console: checkpoints.draw_checkpoints(console, pairs, protocol)],
+    )
+
+
+def export(
+    runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
+    out: Annotated[Path, Option(help="Folder to write to; of several runs, one in it for each.", metavar="DIR")],
+    format_: Annotated[str, Option("--format", help="trec: run files and qrels.")] = "trec",
+    ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = "own",
+    results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
+    cache_dir: options.CacheDir = None,
+) -> Output:
+    """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
+
+    One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
+    same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
+    """
+    one_of("format", format_, ("trec",))
+    one_of("kind of id", ids, ("own", "rows"))
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.pipeline.list_lookup import check_names, find_dataset_of, find_lists, trec_files
+    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
+
+    places = tuple(dict.fromkeys([results_dir, *PLACES]))
+    folders = list(dict.fromkeys(find_run(text, places) for text in runs))
+    # All are read before anything is written, so that a wrong name among them leaves nothing half done.
+    records = [read_record(folder) for folder in folders]
+    exported: list[dict[str, Any]] = []
+    lines: list[str] = []
+    with open_store(cache_dir) as (store, _):
+        for folder, record in zip(folders, records, strict=True):
+            cell = record.cell
+            name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
+            place = out if len(records) == 1 else out / name
+            found = find_lists(record, store)
+            item_ids = find_dataset_of(record, store).items.ids if ids == "own" else None
+            if item_ids is not None:
+                check_names(item_ids)
+            lines.append(f"{folder}:")
+            files = []
+            for file in trec_files(found, item_ids):
+                atomic_text(place / file.name, file.text, "--out")
+                files.append({"path": str(place / file.name), "lines": file.lines, "queries": file.queries})
+                lines.append(f"  {place / file.name}  ({file.lines} lines, {file.queries} queries)")
+            exported.append({"run": str(folder), "key": record.key, "files": files})
+    return Output(exported, lines)
+
+
+def pull(
+    place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
+    task: options.TaskNames = None,
+    backbone: options.BackboneNames = None,
+    method: options.MethodNames = None,
+    ruleset: options.RulesetNames = None,
+    scale: options.ScaleNames = None,
+    results_dir: options.ResultsDir = Path("results"),
+    write_index: Annotated[
+        bool, Option("--write-index", help="Only write the index by which others pull from it.")
+    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
+) -> Output:
+    """Fetch results that others have published, so that one pays for one's own method alone.
+
+    Every file is held against the digest of the place's index; what lies here already is never written over. Given
+    again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
+    """
+    from genrec_unlearn_bench.store.inventory import format_bytes
+    from genrec_unlearn_bench.submissions import pull as pulling
+
+    if write_index:
+        path, count = pulling.write_index(Path(place))
+        return Output({"index": str(path), "results": count}, [f"{path}: {count} results"])
+    found = pulling.find_place(place)
+    given = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
+    wanted = pulling.select_offered(found.index, {field: named(values) for field, values in given.items() if values})
+    pulling.check_protocol(wanted)
+    size = sum(file.size for one in wanted for file in one.files.values())
+    print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
+    with progressing() as progress:
+        brought = () if dry_run else pulling.pull_results(found, wanted, results_dir, progress)
+    return _pulled(brought)
+
+
+def _pulled(brought: Sequence[Pulled]) -> Output:
+    counts = Counter(one.outcome for one in brought)
+    failed = [f"failed: {one.what}: {one.fault}" for one in brought if one.outcome == "failed"]
+    kept = [one.what for one in brought if one.outcome == "kept"]
+    lines = [*first_lines(failed), *(f"kept: {what}: something else lies here under that name" for what in kept)]
+    lines.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing was pulled")
+    lines += ["run the same command again: it goes on where it stopped"] if failed else []
+    content = {"counts": dict(counts), "brought": [vars(one) for one in brought]}
+    return Output(content, lines, exit_code=int(bool(failed)))

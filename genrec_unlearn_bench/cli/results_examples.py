@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from genrec_unlearn_bench.cli import options, results
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import AsJson
 from genrec_unlearn_bench.cli.console import open_store, print_json, print_line, stdout
 from genrec_unlearn_bench.cli.run import check_beam
@@ -34,8 +34,8 @@ Out = Annotated[Path | None, Option(help="File to write to; stdout without.", me
 
 
 def examples(
-    task: results.Tasks = None,
-    method: results.Methods = None,
+    task: options.TaskNames = None,
+    method: options.MethodNames = None,
     seed: Seed = None,
     top: Top = 5,
     user: Users = None,
@@ -44,16 +44,16 @@ def examples(
     ids: Ids = False,
     format_: Format = None,
     out: Out = None,
-    standalone: results.Standalone = False,
-    results_dir: results.ResultsDirs = None,
-    backbone: results.Backbones = None,
-    scale: results.Scales = None,
-    ruleset: results.Rulesets = None,
-    suite: results.Suites = None,
+    standalone: options.Standalone = False,
+    results_dir: options.ResultsDirs = None,
+    backbone: options.BackboneNames = None,
+    scale: options.ScaleNames = None,
+    ruleset: options.RulesetNames = None,
+    suite: options.SuiteNames = None,
     requests: Requests = 1,
-    beam: results.Beam = None,
+    beam: options.ListBeam = None,
     cache_dir: options.CacheDir = None,
-    skip_broken: results.SkipBroken = False,
+    skip_broken: options.SkipBroken = False,
     as_json: AsJson = False,
 ) -> None:
     """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
@@ -61,7 +61,7 @@ def examples(
     Shown are the users whose lists the methods changed most, or those named. As histories are personal data, ids are
     left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
     """
-    formats = results.known_formats("json" if as_json else format_, out, FORMATS)
+    formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if len(formats) > 1:
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
@@ -74,9 +74,9 @@ def examples(
 
     protocol = statistics_protocol()
     width = beam or protocol.beam
-    found = results.gathered(results_dir, skip_broken=skip_broken)
+    found = options.read_results(results_dir, skip_broken=skip_broken)
     found = replace(found, results=tuple(of_requests(found.results, requests)))
-    wanted = results.selection(task, backbone, None, ruleset, scale, suite)
+    wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     chosen = side_by_side(found.board(protocol, wanted), protocol, methods=named(method), seed=seed)
     with open_store(cache_dir) as (store, _):
         scene = set_scene(chosen, store)

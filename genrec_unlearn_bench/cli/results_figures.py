@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from genrec_unlearn_bench.cli import results
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import DataMissing
@@ -31,22 +31,22 @@ PaperWidth = Annotated[str, Option(help="column (3.33 inches) or page (7 inches)
 
 def figures(
     kind: Kinds = None,
-    results_dir: results.ResultsDirs = None,
-    published: results.Published = False,
-    task: results.Tasks = None,
-    backbone: results.Backbones = None,
-    method: results.Methods = None,
+    results_dir: options.ResultsDirs = None,
+    published: options.Published = False,
+    task: options.TaskNames = None,
+    backbone: options.BackboneNames = None,
+    method: options.MethodNames = None,
     seed: Seeds = None,
-    ruleset: results.Rulesets = None,
-    scale: results.Scales = None,
-    suite: results.Suites = None,
+    ruleset: options.RulesetNames = None,
+    scale: options.ScaleNames = None,
+    suite: options.SuiteNames = None,
     field: Field = None,
-    metric: results.Metrics = None,
-    beam: results.Beam = None,
+    metric: options.Metrics = None,
+    beam: options.ListBeam = None,
     out: Out = Path("figures"),
     format_: Formats = "pdf,svg,png",
     width: PaperWidth = "column",
-    skip_broken: results.SkipBroken = False,
+    skip_broken: options.SkipBroken = False,
 ) -> Output:
     """Draw figures of results, for a paper or a page.
 
@@ -65,9 +65,9 @@ def figures(
     for name in named(kind):
         find_kind(name)
     protocol = statistics_protocol()
-    found = results.gathered(results_dir, published=published, skip_broken=skip_broken)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken)
     found = replace(found, results=_of_seeds(found.results, seed or ()))
-    wanted = results.selection(task, backbone, method, ruleset, scale, suite)
+    wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     request = FigureRequest(protocol, wanted.methods, field or "", named(metric), beam)
     return _write(draw_all(found.board(protocol, wanted), named(kind), request), formats, inches, out)
 

@@ -12,13 +12,11 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe
 from genrec_unlearn_bench.cli.console import open_store
-from genrec_unlearn_bench.cli.ls import KINDS, listing
-from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.cli.ls import KINDS, kind_named, names_of, records_of
+from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from genrec_unlearn_bench.data.spec import DatasetSpec
 
 
 def show(
@@ -45,14 +43,14 @@ def show(
 def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
     """The kind a name belongs to; the first where it belongs to several and none was requested."""
     if kind is not None:
-        return listing(kind, data_dir).kind
+        return kind_named(kind)
     if name.endswith((".yaml", ".yml")):
         return kind_of_file(Path(name))
     if ".py" in name:
         return "methods"
     known: list[str] = []
     for candidate in KINDS:
-        names = listing(candidate, data_dir).names
+        names = names_of(candidate, data_dir)
         if name in names:
             return candidate
         known += names
@@ -81,6 +79,7 @@ def kind_of_file(path: Path) -> str:
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
     from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.locate import is_local
     from genrec_unlearn_bench.data.tasks import find_task
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
@@ -128,11 +127,11 @@ def _method(name: str) -> Output:
 def dataset_card(name: str, data_dir: Path | None) -> Output:
     """A dataset's specification, and where its files were looked for."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.locate import candidate_folders
+    from genrec_unlearn_bench.data.locate import candidate_folders, local_folder
 
     spec = find_dataset(name, data_dir)
     folders = [str(folder) for folder in candidate_folders(spec, data_dir)] if spec.format != "demo" else []
-    found = local_folder(spec, data_dir) if folders else None
+    found = local_folder(spec, data_dir)
     content = {
         "kind": "dataset",
         "spec": spec.model_dump(mode="json"),
@@ -189,15 +188,15 @@ def _metric(name: str) -> Output:
     from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 
     spec = metric_spec(name)
-    record = next(record for record in listing("metrics").records if record["name"] == name)
+    record = next(record for record in records_of("metrics") if record["name"] == name)
     view = {field: record[field] for field in ("unit", "range", "level", "better", "source")}
     return card(f"{spec.name}: {spec.title}", {"kind": "metric", **record}, spec.description, view=view)
 
 
 def _grid(place: str, data_dir: Path | None) -> Output:
     from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.grid_file import find_grid
-    from genrec_unlearn_bench.grid.spec import read_grid
+    from genrec_unlearn_bench.grid.reader import read_grid
+    from genrec_unlearn_bench.grid.spec import find_grid
 
     spec = read_grid(place, data_dir)
     cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)
@@ -231,19 +230,3 @@ def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
         doc = " ".join((info.description or "").split())
         out.append({"name": name, "default": default, "search": extra.get("search"), "doc": doc})
     return out
-
-
-def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
-    """The first folder that holds every file of the dataset, or None."""
-    from genrec_unlearn_bench.data.locate import locate
-    from genrec_unlearn_bench.progress import Progress
-
-    try:
-        return locate(spec, data_dir, Progress(), download=False).folder
-    except DataMissing:
-        return None
-
-
-def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
-    """Whether the dataset can be prepared without the network."""
-    return spec.format == "demo" or local_folder(spec, data_dir) is not None

@@ -14,8 +14,7 @@ from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import Repetition
-    from genrec_unlearn_bench.reproduce.noise_floor import NoiseFloor
+    from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")
@@ -41,14 +40,10 @@ MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if 
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
 Floor = Annotated[
-    int | None,
-    Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1),
+    int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
 ]
 Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
-Changes = Annotated[
-    list[str] | None,
-    Option("--set", help="Change a field: training.epochs=3 (not comparable then)."),
-]
+Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
 TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
@@ -80,7 +75,7 @@ def reproduce(
     same command goes on. A record is written to the results folder after every call.
     """
     from genrec_unlearn_bench.pipeline.results import names_a_run
-    from genrec_unlearn_bench.reproduce.published import published_references
+    from genrec_unlearn_bench.reproduce.reproduction import published_references
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
     if name is None:
@@ -95,12 +90,10 @@ def reproduce(
 
 
 def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
-    from genrec_unlearn_bench.reproduce.published import find_reference
-
-    reference = find_reference(name)
-    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest
+    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest, find_reference
     from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
 
+    reference = find_reference(name)
     if settings["minutes"] == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
     request = ReproductionRequest(reference=reference, **settings)
@@ -120,7 +113,7 @@ def _refuse_training_options(*, minutes: float | None, changes: list[str] | None
 
 
 def _listing() -> Output:
-    from genrec_unlearn_bench.reproduce.published import published_references
+    from genrec_unlearn_bench.reproduce.reproduction import published_references
 
     known = list(published_references().values())
     rows = [
@@ -179,7 +172,7 @@ def _repeat(
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
-    from genrec_unlearn_bench.reproduce.noise_floor import Redo, read_floors
+    from genrec_unlearn_bench.reproduce.comparison import Redo, read_floors
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC

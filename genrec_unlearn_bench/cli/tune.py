@@ -10,7 +10,8 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.console import open_store
-from genrec_unlearn_bench.cli.run import changed_fields, chosen_names
+from genrec_unlearn_bench.cli.run import changed_fields
+from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.launch import launched, place
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
-    from genrec_unlearn_bench.tuning.selection import Trial
+    from genrec_unlearn_bench.tuning.rule import Trial
 
 Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
@@ -54,6 +55,7 @@ def tune(
     Validation data decides, at seeds that are not reported. Finished trials are kept: the same call goes on after an
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
+    from genrec_unlearn_bench.pipeline.cells import expand_names
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
 
@@ -67,7 +69,7 @@ def tune(
         threads=threads,
         **changed_fields(set_, set_backbone, set_sid),
     )
-    backbones, methods = chosen_names(shared, backbone, method)
+    backbones, methods = expand_names(shared, named(backbone), named(method))
     runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]
     seeds = tuple(dict.fromkeys(seed or [TUNING_SEED]))
     requests = [TuningRequest(run=run, seeds=seeds, trials=trials) for run in runs]
@@ -78,7 +80,7 @@ def tune(
         )
         tuned, failed = _tune(requests, store, progress, tuned_dir)
     if fixed is not None and tuned and place() == 0:
-        from genrec_unlearn_bench.tuning.fixed_rules import update_fixed
+        from genrec_unlearn_bench.tuning.choice import update_fixed
 
         update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
     parts = [part for one, path in tuned for part in (_table(one.choice), f"  {path}\n")]
@@ -120,7 +122,7 @@ def _table(choice: Choice) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from genrec_unlearn_bench.tuning.selection import is_feasible
+    from genrec_unlearn_bench.tuning.rule import is_feasible
 
     seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ Faults = dict[str, list[str]]
 """Sentences by the name of the rule that they break (``rules.RULES``)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MethodCall:
     """A call of ``unlearn`` and its result.
 
@@ -105,36 +105,37 @@ def call_method(
     """
     request = task.request(SEED)
     before, digest = fingerprint(recommender), _digest(request)
-    progress = Progress()
+    call = MethodCall()
     began = time.perf_counter()
-    method: UnlearningMethod[Any] | None = None
-    with _observed(root, int(repeated)) as faults:
+    with _observed(root, int(repeated)) as call.faults:
         try:
-            method = make()
-            result = method.unlearn(recommender, request, progress)
+            call.method = make()
+            result = call.method.unlearn(recommender, request, call.progress)
         except BenchError as fault:
-            return MethodCall(method, fault.what, fault.hint, faults, progress=progress)
+            call.fault, call.hint = fault.what, fault.hint
+            return call
         except Exception as fault:
-            text = frame_in_file(fault, source) or f"{type(fault).__name__}: {fault}".partition("\n")[0]
-            return MethodCall(method, text, None, faults, progress=progress)
-    seconds = time.perf_counter() - began
+            call.fault = frame_in_file(fault, source) or f"{type(fault).__name__}: {fault}".partition("\n")[0]
+            return call
+    call.seconds = time.perf_counter() - began
     if not isinstance(result, Recommender):
-        what = f"unlearn() returned {type(result).__name__}, not a recommender"
-        return MethodCall(method, what, "return the unlearned recommender", progress=progress)
+        call.fault = f"unlearn() returned {type(result).__name__}, not a recommender"
+        call.hint = "return the unlearned recommender"
+        return call
     now, after = fingerprint(recommender), fingerprint(result)
-    faults["original-untouched"] = [
+    call.faults["original-untouched"] = [
         text for name, text in CHANGES.items() if getattr(now, name) != getattr(before, name)
     ]
     if _digest(request) != digest:
-        faults["request-untouched"] = ["arrays of the request were changed in place"]
-    if bad := first_not_finite(result):
-        faults["result-whole"] = [f"weights that are not finite: {bad} holds NaN or infinity"]
-    elif not repeated:
+        call.faults["request-untouched"] = ["arrays of the request were changed in place"]
+    if not repeated:
         with tempfile.TemporaryDirectory() as folder:
-            faults["result-whole"] = list(result_faults(before, result, Path(folder) / "model"))
-        faults["lists"] = list(list_faults(result, task.split.test, TEST_USERS))
-    changed, trained = after.content != before.content, after.weights != before.weights
-    return MethodCall(method, "", None, faults, after.content, changed, trained, seconds, progress)
+            call.faults["result-whole"] = list(result_faults(before, result, Path(folder) / "model"))
+        if not first_not_finite(result):
+            call.faults["lists"] = list(list_faults(result, task.split.test, TEST_USERS))
+    call.content = after.content
+    call.changed, call.trained = after.content != before.content, after.weights != before.weights
+    return call
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,8 @@ def fingerprint(recommender: Recommender) -> Fingerprint:
 def result_faults(before: Fingerprint, result: Recommender, folder: Path) -> Iterator[str]:
     """Faults of the recommender that a method returned; it is saved to ``folder`` and loaded again."""
     after = fingerprint(result)
-    if not all(bool(torch.isfinite(weight).all()) for weight in result.module.parameters()):
-        yield "weights that are not finite"
+    if bad := first_not_finite(result):
+        yield f"weights that are not finite: {bad} holds NaN or infinity"
     if after.hooks > before.hooks:
         yield f"{after.hooks - before.hooks} hooks were left behind"
     if after.names != before.names:
@@ -243,15 +244,43 @@ def _digest(content: object) -> str:
     return state.hexdigest()
 
 
+TORCH_DRAWS = "it draws from torch's global generator, without dropout being on"
+
+
+def _numpy_state() -> tuple[bytes, int]:
+    state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 - the global generator is meant
+    return state["key"].tobytes(), int(state["pos"])
+
+
+GENERATORS: tuple[tuple[str, Callable[[], Any]], ...] = (
+    ("it draws from Python's global generator (random)", random.getstate),
+    ("it draws from NumPy's global generator (np.random)", _numpy_state),
+    ("it sets torch's global seed (torch.manual_seed)", torch.initial_seed),
+    (TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes()),
+)
+"""What changes of a generator mean, and how to read its state."""
+SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
+    ("torch's default type", torch.get_default_dtype, torch.set_default_dtype),
+    ("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
+    (
+        "deterministic algorithms",
+        torch.are_deterministic_algorithms_enabled,
+        partial(torch.use_deterministic_algorithms, warn_only=True),
+    ),
+    ("the working folder", os.getcwd, os.chdir),
+)
+"""What a method must leave as it is: how to read it, and how to put it back."""
+
+
 @contextlib.contextmanager
 def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
     """Observe the block's output, file and network access, and changes of global state, which is restored.
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
     """
-    accessed: list[str] = []
     faults: Faults = {"random-state": [], "request-alone": [], "quiet": [], "settings": []}
-    output, dropout = io.StringIO(), list[str]()
+    accessed, output, dropout = list[str](), io.StringIO(), list[str]()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
     hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
     listener = (f"{root.resolve()}{os.sep}", accessed)
@@ -262,16 +291,16 @@ def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(derive(SEED, "stage", "unlearned"))
-            generators, settings = _generator_states(), _settings()
+            generators, settings = [read() for _, read in GENERATORS], [read() for _, read, _ in SETTINGS]
             try:
                 yield faults
             finally:
-                for (what, was), (_, now) in zip(generators, _generator_states(), strict=True):
-                    if now != was and not (dropout and what == TORCH_DRAWS):
+                for (what, read), was in zip(GENERATORS, generators, strict=True):
+                    if read() != was and not (dropout and what == TORCH_DRAWS):
                         faults["random-state"].append(what)
-                for (name, was, restore), (_, now, _) in zip(settings, _settings(), strict=True):
-                    if now != was:
-                        faults["settings"].append(f"{name} was {was} and is {now}")
+                for (what, read, restore), was in zip(SETTINGS, settings, strict=True):
+                    if (now := read()) != was:
+                        faults["settings"].append(f"{what} was {was} and is {now}")
                         restore(was)
     finally:
         _LISTENERS.remove(listener)
@@ -287,30 +316,6 @@ def _drops(part: torch.nn.Module) -> bool:
     """Whether a module applies dropout, by itself or by the function with a rate in its attribute ``dropout``."""
     rate = getattr(part, "p" if isinstance(part, torch.nn.modules.dropout._DropoutNd) else "dropout", 0.0)
     return part.training and isinstance(rate, float) and rate > 0
-
-
-TORCH_DRAWS = "it draws from torch's global generator, without dropout being on"
-
-
-def _generator_states() -> list[tuple[str, Any]]:
-    numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 - the global generator is meant
-    return [
-        ("it draws from Python's global generator (random)", random.getstate()),
-        ("it draws from NumPy's global generator (np.random)", (numpy["key"].tobytes(), int(numpy["pos"]))),
-        ("it sets torch's global seed (torch.manual_seed)", torch.initial_seed()),
-        (TORCH_DRAWS, torch.get_rng_state().numpy().tobytes()),
-    ]
-
-
-def _settings() -> list[tuple[str, Any, Callable[[Any], object]]]:
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    return [
-        ("torch's default type", torch.get_default_dtype(), torch.set_default_dtype),
-        ("the number of threads", torch.get_num_threads(), torch.set_num_threads),
-        ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled(), torch.set_grad_enabled),
-        ("deterministic algorithms", deterministic, lambda on: torch.use_deterministic_algorithms(on, warn_only=True)),
-        ("the working folder", os.getcwd(), os.chdir),
-    ]
 
 
 _LISTENERS: list[tuple[str, list[str]]] = []

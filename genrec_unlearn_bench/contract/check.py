@@ -18,8 +18,17 @@ from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract.calls import MethodCall, call_method
-from genrec_unlearn_bench.contract.declarations import Method, class_rules, file_rules, import_rule
-from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult, broken, judged, kept, left_out
+from genrec_unlearn_bench.contract.rules import (
+    CheckReport,
+    Method,
+    RuleResult,
+    broken,
+    class_rules,
+    file_rules,
+    import_rule,
+    judged,
+    left_out,
+)
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
@@ -55,9 +64,7 @@ STEPS = 3
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # P5's trees have no codebooks; where there are some, the field changes nothing.
-    "tracer": {"soft_epochs": 1, "hard_epochs": 1, "surrogate_codebooks": True},
-    "random-reassign": {"epochs": 1},
-    "theta-only": {"epochs": 1},
+    "tracer": {"surrogate_codebooks": True},
     # Its default turns back a step that costs too much, and a run of three may then have taken none.
     "grad-ascent": {"retain_ceiling": None},
     # Whatever the autoencoders of a run of seconds are worth, they are used, so that an edit takes place.
@@ -94,6 +101,9 @@ def check_method(
     Raises UsageError if there is no such file, method or backbone, or ``fields`` do not fit.
     """
     began = time.perf_counter()
+    names = sorted(backbones(), key=lambda name: name != FIRST_BACKBONE) if on is None else list(on)
+    for name in names:
+        load_backbone(name)  # Unknown names are refused before anything is done.
     try:
         entry = find_method(text)
     except UsageError as fault:
@@ -101,24 +111,19 @@ def check_method(
         if isinstance(fault, UnknownName) or not file.is_file():
             raise
         result = broken("file", fault.what, hint=fault.hint or f"see {fault.where}")
-        return CheckReport(method=text, file=text, findings=(result,), seconds=time.perf_counter() - began)
+        return CheckReport(method=text, file=text, findings=(result,), seconds=0.0)
     if entry.kind == "reference":
         hint = "check a method: bench ls methods"
         raise UsageError(f"{entry.name!r} is a reference row and has no contract", hint=hint)
-    names = sorted(backbones(), key=lambda name: name != FIRST_BACKBONE) if on is None else list(on)
-    for name in names:
-        load_backbone(name)  # Unknown names are refused before anything is done.
-    results = [kept("file"), *file_rules(entry)]
-    method, result = import_rule(entry)
-    results.append(result)
+    method, imported = import_rule(entry)
+    results = [judged("file"), *file_rules(entry), imported]
     if method is not None:
         results += class_rules(entry, method)
         needed = ("config-default", "declarations")
         if not any(result.status == "broken" and result.rule in needed for result in results):
             store = StageStore(cache_dir, progress)
-            check = _DemoCheck(entry, method, text, dict(fields or {}), names, store, progress)
             with determinism(1):
-                results += check.results()
+                results += _DemoCheck(entry, method, text, dict(fields or {}), names, store, progress).results()
     seconds = round(time.perf_counter() - began, 1)
     source = str(entry.source or entry.target)
     return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
@@ -141,10 +146,8 @@ class _DemoCheck:
     cache: SessionCache = field(default_factory=SessionCache)
 
     def results(self) -> Iterator[RuleResult]:
-        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config)}
-        if "max_steps" not in fields:
-            fields = {**_one_epoch(self.method.Config), **fields}
-        config = parse(self.method.Config, {**fields, **self.fields}, where="--set")
+        fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config), **self.fields}
+        config = parse(self.method.Config, fields, where="--set")
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
         names = dict.fromkeys([FIRST_BACKBONE, *self.backbones])
         refusals = {case: self._refusal(case) for case in (DemoCase(name, kind) for name in names for kind in kinds)}
@@ -169,7 +172,7 @@ class _DemoCheck:
                 yield self._other("backbone", name, other, config, refusals[other])
         steps = len(first.progress.steps)
         each = f", {first.seconds / steps:.2f} s for each of {steps} steps (first-step costs included)" if steps else ""
-        yield kept("time", f"{first.seconds:.1f} s in all{each}")
+        yield judged("time", (), f"{first.seconds:.1f} s in all{each}")
 
     def _other(self, rule: str, subject: str, case: DemoCase, config: MethodConfig, refusal: str) -> RuleResult:
         if refusal:
@@ -191,7 +194,7 @@ class _DemoCheck:
         return call_method(
             lambda: former or self.method(config),
             recommender,
-            prepare_task(inputs, resolved.encoder.key, holdout=False),
+            prepare_task(inputs, resolved, holdout=False),
             source=self.entry.source,
             root=self.store.root,
             repeated=former is not None,
@@ -228,9 +231,12 @@ class _DemoCheck:
 
 
 def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
-    """Fields to change for a run of seconds; none for a method that is neither listed nor trained by steps."""
-    steps = {"max_steps": STEPS} if "max_steps" in config.model_fields else {}
-    return {**steps, **SETTINGS.get(method, {})}
+    """Fields to change for a run of seconds: few steps, or one epoch of each kind where steps cannot be limited."""
+    fields = config.model_fields
+    if "max_steps" in fields:
+        return {"max_steps": STEPS, **SETTINGS.get(method, {})}
+    epochs = [name for name in fields if name.endswith("epochs") and type(fields[name].default) is int]
+    return {**dict.fromkeys(epochs, 1), **SETTINGS.get(method, {})}
 
 
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,23 +252,16 @@ def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: limited(name, value) for name, value in content.items()}
 
 
-def _one_epoch(config: type[MethodConfig]) -> dict[str, Any]:
-    return {
-        name: 1
-        for name, field in config.model_fields.items()
-        if name.rpartition("_")[2] == "epochs" and type(field.default) is int and field.default > 1
-    }
-
-
 def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
     if call.fault:
         yield broken("runs", call.fault, hint=call.hint)
         return
-    yield kept("runs", f"{call.seconds:.1f} s")
+    yield judged("runs", (), f"{call.seconds:.1f} s")
+    notes = call.progress.notes
+    idle = not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0)
     for rule in ("original-untouched", "request-untouched"):
         yield judged(rule, call.faults.get(rule, []))
-    notes = call.progress.notes
-    if not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0):
+    if idle:
         yield left_out("changed", "it notes that there was nothing to do here")
     else:
         yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
@@ -283,7 +282,7 @@ def _losses(call: MethodCall) -> RuleResult:
         if names:
             return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
     if steps:
-        return kept("losses", f"{len(steps)} steps: {', '.join(steps[0].losses)}")
+        return judged("losses", (), f"{len(steps)} steps: {', '.join(steps[0].losses)}")
     if not call.trained:
         return left_out("losses", "no weight was changed, so there is no loss to report")
     return broken("losses", "weights were changed, and no step was reported")

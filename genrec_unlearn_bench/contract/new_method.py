@@ -10,11 +10,12 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from genrec_unlearn_bench.contract.rules import NAME
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.registry import METHOD_PACKAGE, methods
 
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""Names of methods: kebab case, stricter than what the registry accepts."""
 MAX_LENGTH = 24
 """Characters of a name in the column of tables."""
 

@@ -116,6 +116,21 @@ def _refusal(missing: list[FileSpec]) -> str | None:
     return None
 
 
+def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
+    """The first folder that holds every file of the dataset; None where there is none, or none is needed."""
+    if spec.format == "demo":
+        return None
+    try:
+        return locate(spec, data_dir, Progress(), download=False).folder
+    except DataMissing:
+        return None
+
+
+def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
+    """Whether the dataset can be prepared without the network."""
+    return spec.format == "demo" or local_folder(spec, data_dir) is not None
+
+
 def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Download the missing files; the reason if that cannot be done."""
     from genrec_unlearn_bench.data.download import download

@@ -1,8 +1,7 @@
-"""The executor protocol, and the loop that feeds jobs to an executor until all are done that can be.
+"""The executors' interface, and the loop that feeds jobs to an executor until all are done that can be.
 
-A job starts when what it needs is done and there is capacity for it. One that fails stops nothing but what needs it.
-An interrupted sweep continues with the same call: what is done follows from the store and the results, so the loop
-keeps nothing that could be lost.
+A job that fails stops nothing but what needs it. An interrupted sweep continues with the same call: what is done
+follows from the store and the results, so the loop keeps nothing that could be lost.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ import os
 import platform
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
+from genrec_unlearn_bench.errors import StorageError, UsageError
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
 
@@ -34,28 +34,27 @@ PAUSES = (2.0, 10.0, 60.0, 300.0)
 STOPPED = "stopped before it was done; finished stages are kept"
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Runs jobs whose needs are done. Decides where and when a job runs, never what it computes."""
 
     name: str
-    detached: bool
+    detached: bool = False
     """Whether ``submit`` hands over all jobs with their needs; the sweep then ends, and the jobs run elsewhere."""
+
+    @abstractmethod
+    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+        """Start jobs, or hand them to the scheduler, which keeps to their ``needs``. Attempts count from 1."""
 
     def has_capacity(self, job: Job) -> bool:
         """Whether the job could start now beside those that run. Raises UsageError where it never could."""
-        ...
-
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
-        """Start jobs, or hand them to the scheduler, which keeps to their ``needs``. Attempts count from 1."""
-        ...
+        return True
 
     def ended(self, timeout: float) -> list[JobState]:
         """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
-        ...
+        return []
 
-    def close(self, hurry: threading.Event | None = None) -> None:
+    def close(self, hurry: threading.Event | None = None) -> None:  # noqa: B027
         """Stop what runs, politely until ``hurry`` is set, and release everything. Finished stages stay."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def run_jobs(
         is_done: The result of a job that another sweep claims to have done, if that is so; None else.
         hurry: Once set, an interrupted sweep kills what still runs.
     """
-    ends = None if minutes is None else time.monotonic() + minutes * 60
+    ends = float("inf") if minutes is None else time.monotonic() + minutes * 60
     return _Sweep(jobs, executor, folder, progress, retries, ends, is_done, watcher or Watcher()).run(hurry)
 
 
@@ -141,28 +140,26 @@ class _Sweep:
     folder: SweepFolder
     progress: Progress
     retries: int
-    ends: float | None
+    ends: float
     is_done: Callable[[Job], Path | None]
     watcher: Watcher
     outcome: SweepOutcome = field(default_factory=SweepOutcome)
     running: dict[str, Job] = field(default_factory=dict)
     tries: Counter[str] = field(default_factory=Counter)
     """Attempts in this sweep."""
-    attempts: dict[str, int] = field(default_factory=dict)
-    """Number of the latest attempt, those of earlier sweeps included."""
     pauses: dict[str, float] = field(default_factory=dict)
     """When a job may be tried again."""
-    blocked: bool = False
-    """Whether a job is ready and waits for capacity or for another sweep."""
     began: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
         self.waiting = {job.name for job in self.jobs}
+        self.earlier = {name: state.attempts for name, state in self.folder.states().items()}
 
     def run(self, hurry: threading.Event | None) -> SweepOutcome:
         try:
             if self.executor.detached:
-                self.executor.submit(self.jobs, [self._next_attempt(job) for job in self.jobs])
+                self.tries.update(job.name for job in self.jobs)
+                self.executor.submit(self.jobs, [self._attempt(job) for job in self.jobs])
                 self.outcome.handed = len(self.jobs)
             else:
                 self._run_all()
@@ -175,7 +172,7 @@ class _Sweep:
             if not self.executor.detached:
                 self.executor.close(hurry)
         for name, job in self.running.items():
-            self._write(job, "lost", error="stopped with the sweep; finished stages are kept")
+            self._write(job, "lost", error=STOPPED)
             self.progress.info(f"stopped: {name}")
         if not self.outcome.handed:
             self.outcome.left = (*self.running, *(job.name for job in self.jobs if job.name in self.waiting))
@@ -183,84 +180,66 @@ class _Sweep:
         return self.outcome
 
     def _run_all(self) -> None:
-        while True:
+        while self.running or (self.waiting and not self._stops()):
             self._feed()
             self.watcher.tick(self.outcome)
             if self.running:
                 for ended in self.executor.ended(TICK):
                     self._ended(ended)
-            elif self._stops() or not self.waiting:
-                return
-            elif self.blocked or self.pauses or next(self._ready(), None) is not None:
+            elif self.waiting:
                 time.sleep(TICK / 4)
-            else:
-                raise BenchError(
-                    f"jobs wait for each other: {', '.join(sorted(self.waiting)[:5])}",
-                    hint="this is a fault of the suite: please report it with the grid file",
-                )
 
     def _stops(self) -> bool:
-        return bool(self.outcome.storage) or (self.ends is not None and time.monotonic() > self.ends)
+        return bool(self.outcome.storage) or time.monotonic() > self.ends
 
     def _ready(self) -> Iterator[Job]:
         """Jobs whose needs are done, in their order, without those that pause. What is no job here counts as done."""
         now = time.monotonic()
-        self.pauses = {name: until for name, until in self.pauses.items() if until > now}
         for job in self.jobs:
-            if job.name not in self.waiting or job.name in self.pauses:
+            if job.name not in self.waiting or self.pauses.get(job.name, 0.0) > now:
                 continue
             if not any(need in self.waiting or need in self.running for need in job.needs):
                 yield job
 
     def _feed(self) -> None:
-        self.blocked = False
         for job in islice(self._ready(), MAX_LOOKED_AT):
             if self._stops():
                 return
             try:
-                started = self.executor.has_capacity(job) and self._start(job)
+                if self.executor.has_capacity(job):
+                    self._start(job)
             except UsageError as fault:
                 self.waiting.remove(job.name)
                 self._failed(job, "failed", fault.render())
-            else:
-                self.blocked = self.blocked or not started
 
-    def _start(self, job: Job) -> bool:
-        """Start a job, or take it from another sweep that has done it; False where another one runs it now."""
+    def _start(self, job: Job) -> None:
+        """Start a job, or take it from another sweep that has done it; one that another sweep runs now is left."""
         with self.folder.claiming():
             state = self.folder.state(job.name)
             if state is not None and state.owned and (state.pid, state.host) != (os.getpid(), platform.node()):
-                return False
+                return
             if state is not None and state.state == "done" and state.updated >= self.began:
                 result = self.is_done(job)
                 if result is not None:
                     self.waiting.remove(job.name)
                     self.outcome.elsewhere[job.name] = str(result) if job.until == RESULT else ""
                     self.watcher.ended(job, self.outcome)
-                    return True
-            attempt = self._next_attempt(job)
+                    return
+            self.tries[job.name] += 1
             self._write(job, "queued")
         self.waiting.remove(job.name)
         self.running[job.name] = job
         try:
-            self.executor.submit([job], [attempt])
-        except StorageError as fault:
-            self._refused_job(job, fault.render(), storage=True)
-        except OSError as fault:
-            # The system starts no further process just now.
-            self._refused_job(job, f"no process was started: {fault}", transient=True)
-        return True
+            self.executor.submit([job], [self._attempt(job)])
+        except (StorageError, OSError) as fault:
+            fields: dict[str, Any] = {"error": f"no process was started: {fault}", "transient": True}
+            if isinstance(fault, StorageError):
+                fields = {"error": fault.render(), "storage": True}
+            self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", **fields))
 
-    def _refused_job(self, job: Job, error: str, **fields: bool) -> None:
-        self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", error=error, **fields))
-
-    def _next_attempt(self, job: Job) -> int:
-        self.tries[job.name] += 1
-        if job.name not in self.attempts:
-            state = self.folder.state(job.name)
-            self.attempts[job.name] = state.attempts if state is not None else 0
-        self.attempts[job.name] += 1
-        return self.attempts[job.name]
+    def _attempt(self, job: Job) -> int:
+        """Number of the latest attempt, those of earlier sweeps included."""
+        return self.earlier.get(job.name, 0) + self.tries[job.name]
 
     def _ended(self, ended: JobState) -> None:
         job = self.running.pop(ended.job)
@@ -309,7 +288,7 @@ class _Sweep:
             self.progress.info(f"no further job is begun: {_first_line(error)}")
 
     def _write(self, job: Job, state: State, *, error: str = "", seconds: float | None = None) -> None:
-        attempts = self.attempts.get(job.name, 1)
+        attempts = max(1, self._attempt(job))
         written = JobState.now(job.name, state, self.executor.name, attempts=attempts, seconds=seconds, error=error)
         try:
             self.folder.write(written)

@@ -1,9 +1,8 @@
 """Runs jobs on this machine, each in a process of its own with limits of memory, GPUs and time.
 
 Processes come from the standard library's fork server, which has imported torch once: a job starts in a tenth of a
-second. submitit's local executor starts a fresh interpreter for each job, and neither watches memory nor hands out
-GPUs; loky treats the whole pool as broken when one worker dies. Here a job that dies is one failed job: how it ended is
-read from its state file, and its exit code tells the rest.
+second. (submitit's local executor starts a fresh interpreter each time, watches no memory and hands out no GPUs.) A job
+that dies is one failed job: how it ended is read from its state file, and its exit code tells the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -22,14 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.executors.task import Assignment, interruptible, perform
-from genrec_unlearn_bench.executors.trackers import JobLog
+from genrec_unlearn_bench.executors.base import Executor
+from genrec_unlearn_bench.executors.task import Assignment, interruptible, leave, perform
+from genrec_unlearn_bench.executors.trackers import append_to_log
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
@@ -70,7 +68,7 @@ class Interrupts:
             # Not a handler of Python's: the interpreter's end would put the default action in its place.
             signal.signal(signal.SIGINT, signal.SIG_IGN if self._count else self._before)
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+    def _interrupt(self, *_: object) -> None:
         self._count += 1
         if self._count == 1:
             raise KeyboardInterrupt
@@ -84,10 +82,7 @@ def gpus_here() -> tuple[str, ...]:
         # Everything behind the first negative number is hidden.
         names = [name.strip() for name in visible.partition("-")[0].split(",")]
         return tuple(name for name in names if name)
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return ()
-    command = [tool, "--query-gpu=index", "--format=csv,noheader"]
+    command = [shutil.which("nvidia-smi") or "nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
@@ -111,13 +106,12 @@ class Machine:
     def check(self, job: Job) -> None:
         """Raise UsageError for a job that asks for more than there is."""
         need = job.resources
-        faults = []
-        if need.cores > self.cores:
-            faults.append(f"{need.cores} cores, and {self.cores} may be used")
-        if need.gpus > len(self.gpus):
-            faults.append(f"{need.gpus} GPUs, and {len(self.gpus)} may be used")
-        if (need.memory_mib or 0) > self.memory_mib:
-            faults.append(f"{need.memory_mib} MiB of memory, and {self.memory_mib:.0f} MiB may be used")
+        amounts = [
+            (need.cores, self.cores, "cores"),
+            (need.gpus, len(self.gpus), "GPUs"),
+            (need.memory_mib or 0, self.memory_mib, "MiB of memory"),
+        ]
+        faults = [f"{wanted} {unit}, and {there:.0f} may be used" for wanted, there, unit in amounts if wanted > there]
         if faults:
             hint = "lower its resources in the grid file, raise --cores or --memory, or use another machine or executor"
             raise UsageError(f"the job {job.name!r} can never start here: it needs {'; '.join(faults)}", hint=hint)
@@ -153,12 +147,13 @@ class _Running:
         except psutil.Error:
             return []
 
-    def resident_mib(self) -> float:
-        """Resident memory of the process and its children."""
+    def measure(self) -> float:
+        """Resident memory of the process and its children in MiB; keeps the peak."""
         resident = 0
         for process in self.tree():
             with suppress(psutil.Error):
                 resident += process.memory_info().rss
+        self.peak = max(self.peak, resident / MIB)
         return resident / MIB
 
     def stop(self, grace: float) -> None:
@@ -177,7 +172,7 @@ class _Running:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
-class LocalProcesses:
+class LocalProcesses(Executor):
     """Runs jobs in processes of this machine.
 
     Args:
@@ -186,7 +181,6 @@ class LocalProcesses:
     """
 
     name = "local"
-    detached = False
 
     def __init__(
         self,
@@ -199,18 +193,16 @@ class LocalProcesses:
         work: str = "",
     ) -> None:
         self._folder = folder
-        self._cache = cache
         self._machine = machine or Machine()
         self._most = processes or self._machine.cores
         self._grace = grace
-        self._work = work
+        self._place: dict[str, Any] = {"folder": folder.root, "cache": cache, "work": work, "executor": self.name}
         self._free_gpus = list(self._machine.gpus)
         self._running: dict[str, _Running] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([*PRELOADED[:-1], work.partition(":")[0]] if work else PRELOADED)
 
     def has_capacity(self, job: Job) -> bool:
-        """Whether the job could start now beside those that run. Raises UsageError where it never could."""
         self._machine.check(job)
         busy = self._running.values()
         # A job alone on the machine may always try. Of the others each holds what it was promised, taken or not: two
@@ -225,9 +217,8 @@ class LocalProcesses:
 
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
         """Start jobs, one process each. Raises StorageError, and OSError where the system starts no process."""
-        place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
         for job, attempt in zip(jobs, attempts, strict=True):
-            given = Assignment(job=job, attempt=attempt, executor=self.name, **place)
+            given = Assignment(job=job, attempt=attempt, **self._place)
             gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
             output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
             with guarded(output, OPTION):
@@ -238,10 +229,10 @@ class LocalProcesses:
             self._running[job.name] = _Running(job, process, output, gpus, self._machine.memory_for(job), began)
 
     def ended(self, timeout: float) -> list[JobState]:
-        """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
         until = time.monotonic() + timeout
         while self._running:
-            self._watch()
+            for one in self._running.values():
+                self._limit(one)
             wait = max(0.0, min(LOOK, until - time.monotonic()))
             gone = connection.wait([one.process.sentinel for one in self._running.values()], wait)
             if gone or wait == 0.0:
@@ -249,7 +240,6 @@ class LocalProcesses:
         return []
 
     def close(self, hurry: threading.Event | None = None) -> None:
-        """Stop what runs, politely until ``hurry`` is set or the grace is over. Finished stages stay."""
         for one in self._running.values():
             one.process.terminate()
         ends = time.monotonic() + self._grace
@@ -260,48 +250,32 @@ class LocalProcesses:
         for one in list(self._running.values()):
             self._release(one)
 
+    def _limit(self, one: _Running) -> None:
+        """Stop a job that takes more time or memory than it may."""
+        need, resident = one.job.resources, one.measure()
+        if one.stopped is not None:
+            return
+        if need.minutes is not None and time.time() - one.began > need.minutes * 60:
+            one.stopped = "over time"
+        elif need.memory_mib is not None and resident > need.memory_mib:
+            one.stopped = "over memory"
+        if one.stopped is not None:
+            # What grows beyond its memory gets no time to grow on.
+            grace = self._grace if one.stopped == "over time" else min(2.0, self._grace)
+            threading.Thread(target=one.stop, args=(grace,), daemon=True).start()
+
     def _over(self, one: _Running) -> JobState:
         one.process.join()
         self._release(one)
-        seconds, need = time.time() - one.began, one.job.resources
         ended = self._folder.state(one.job.name)
         if ended is not None and ended.ends(one.began) and (ended.how != "stopped" or one.stopped is None):
             return ended
-        if one.stopped is None:
-            error = self._death(one)
-        else:
-            what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
-            if one.stopped == "over memory":
-                what = f"stopped at {one.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
-            hint = "raise its minutes or memory_mib in the grid file; finished stages are kept"
-            error = BenchError(what, hint=hint).render()
+        seconds = time.time() - one.began
+        error = _end_of(one, seconds)
         with suppress(BenchError, OSError):
-            JobLog(self._folder.log(one.job.name)).write(f"error: {error}")
+            append_to_log(self._folder.log(one.job.name), f"error: {error}")
         how = one.stopped or "died"
         return JobState.now(one.job.name, "lost", self.name, how=how, seconds=seconds, error=error)
-
-    @staticmethod
-    def _death(one: _Running) -> str:
-        code = one.process.exitcode or 0
-        name = next((known.name for known in signal.Signals if known == -code), str(-code))
-        how = f"by signal {name}" if code < 0 else f"with exit code {code}"
-        memory = f" (it had {one.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
-        return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
-
-    def _watch(self) -> None:
-        for one in self._running.values():
-            need, resident = one.job.resources, one.resident_mib()
-            one.peak = max(one.peak, resident)
-            if one.stopped is not None:
-                continue
-            if need.minutes is not None and time.time() - one.began > need.minutes * 60:
-                one.stopped = "over time"
-            elif need.memory_mib is not None and resident > need.memory_mib:
-                one.stopped = "over memory"
-            if one.stopped is not None:
-                # What grows beyond its memory gets no time to grow on.
-                grace = self._grace if one.stopped == "over time" else min(2.0, self._grace)
-                threading.Thread(target=one.stop, args=(grace,), daemon=True).start()
 
     def _release(self, one: _Running) -> None:
         # Nothing of it is left, also where the fork server has died and not the job.
@@ -311,6 +285,20 @@ class LocalProcesses:
         with suppress(OSError):
             if one.output.stat().st_size == 0:
                 one.output.unlink()
+
+
+def _end_of(one: _Running, seconds: float) -> str:
+    """Why a job ended that could not write it itself."""
+    need, code = one.job.resources, one.process.exitcode or 0
+    if one.stopped is None:
+        name = next((known.name for known in signal.Signals if known == -code), str(-code))
+        how = f"by signal {name}" if code < 0 else f"with exit code {code}"
+        memory = f" (it had {one.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
+        return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
+    what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
+    if one.stopped == "over memory":
+        what = f"stopped at {one.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
+    return BenchError(what, hint="raise its minutes or memory_mib in the grid file; finished stages are kept").render()
 
 
 def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:
@@ -326,10 +314,7 @@ def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     with suppress(KeyboardInterrupt):
         perform(Assignment.model_validate_json(assignment))
-    # Not through the interpreter's end: a library's threads may hang there, and everything is written.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    leave(0)
 
 
 def _end_with_parent() -> None:

@@ -8,114 +8,198 @@ or the loss of its node simply goes on.
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
+from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
-from genrec_unlearn_bench.executors.slurm_settings import MINUTES, JobArray, Placement, SlurmSettings, job_arrays
-from genrec_unlearn_bench.executors.task import Assignment, perform
+from genrec_unlearn_bench.executors.base import Executor
+from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.state import JobState, JobStates, State, SweepFolder, tail
+from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
 
 if TYPE_CHECKING:
     from submitit import Executor as Submitter
-    from submitit.helpers import DelayedSubmission
 
 SLURM = "slurm"
-UNKNOWN, GONE = "UNKNOWN", "GONE"
-PATIENCE = 60.0
-"""Seconds for which a state that another node wrote may not be seen yet: NFS caches folders for up to a minute."""
-LOOK = 2.0
+JobField = Literal["task", "method", "backbone", "scale", "suite", "ruleset", "seed", "until"]
+"""What an override may match: fields of a job's request, and the stage it ends with."""
+MINUTES = 240
+"""Time limit where nobody names one."""
+RESUMED = ("original", "retrain")
+"""Jobs that keep snapshots of their work (trainings)."""
 
-_ENDS = {
-    "CANCELLED": "it was cancelled",
-    "TIMEOUT": "it was killed at its time limit\n  hint:  raise `minutes` for it",
-    "DEADLINE": "it could not end before its deadline",
-    "OUT_OF_MEMORY": "it was killed for using more memory than asked for\n  hint:  raise `memory_mib`",
-    "NODE_FAIL": "its node failed",
-    "BOOT_FAIL": "its node did not start",
-    "PREEMPTED": "another job took its place, and it was not queued again",
-    "REVOKED": "it was revoked",
-    "FAILED": "it ended with an error before it could say which",
-    "COMPLETED": "it ended without a word",
-    GONE: "it is no longer in the queue, and left no word",
+UNKNOWN, GONE = "UNKNOWN", "GONE"
+ENDS = {
+    **dict.fromkeys(("CANCELLED", "COMPLETED", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"), ""),
+    "TIMEOUT": "\n  hint:  raise `minutes` for it",
+    "OUT_OF_MEMORY": "\n  hint:  raise `memory_mib` for it",
+    "FAILED": " (it ended with an error before it could say which)",
+    GONE: " (it is no longer in the queue, and left no word)",
 }
-"""Slurm's words for the end of a job."""
+"""Slurm's words for the end of a job, and what there is to add."""
+
+
+class SlurmOptions(StrictModel):
+    """What is handed to ``sbatch``; None leaves it to the cluster."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    """Features that a node must have (``a100``)."""
+    memory_mib: int | None = Field(default=None, ge=1)
+    """Memory of a job for which the grid names none."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Time limit of a job for which the grid names none."""
+    setup: tuple[str, ...] | None = None
+    """Shell lines that are run on the node first: ``module load cuda``."""
+    sbatch: dict[str, str | int | bool] = Field(default_factory=dict)
+    """Any other options of sbatch by their long names: ``{mail-type: FAIL, nice: 100}``."""
+
+
+class SlurmChanges(SlurmOptions):
+    """What an override sets. Resources that are named here replace those of the grid file."""
+
+    cores: int | None = Field(default=None, ge=1)
+    gpus: int | None = Field(default=None, ge=0)
+    fsdp: bool | None = None
+
+
+class SlurmOverride(StrictModel):
+    """Changes for some jobs; of two that set the same field, the later one wins."""
+
+    where: dict[JobField, str | int | tuple[str | int, ...]]
+    """Fields and what they have to be, patterns with ``*`` included; of several values one has to match. No field
+    means every job."""
+    set: SlurmChanges
+    why: str = ""
+
+    def matches(self, job: Job) -> bool:
+        """Whether every field named has one of its values."""
+        for name, wanted in self.where.items():
+            value = job.until if name == "until" else getattr(job.request, name)
+            patterns = wanted if isinstance(wanted, tuple) else (wanted,)
+            if not any(fnmatchcase(str(value), str(pattern)) for pattern in patterns):
+                return False
+        return True
+
+
+class SlurmSettings(SlurmOptions):
+    """What jobs get on one cluster: the file of ``bench grid run --executor slurm --slurm FILE``."""
+
+    minutes: float | None = Field(default=MINUTES, gt=0)
+    """Time limit of a job for which the grid names none."""
+    max_parallel: int | None = Field(default=None, ge=1)
+    """Jobs of one array that may run at once."""
+    array_size: int = Field(default=1000, ge=1)
+    """Jobs in one array at most; clusters refuse more than their ``MaxArraySize``, which is 1001 by default."""
+    grace_seconds: int = Field(default=90, ge=5)
+    """Time before its limit at which a job is asked to stop and, where it can go on, queued again."""
+    restarts: int = Field(default=10, ge=0)
+    """How often a training that reached its time limit is queued again; it resumes from its last snapshot."""
+    python: str | None = None
+    """Command that starts Python on a node, if not the one that submits: ``singularity exec image.sif python``."""
+    overrides: tuple[SlurmOverride, ...] = ()
+    """Later ones win."""
+
+    def place(self, job: Job) -> Placement:
+        """What a job gets."""
+        given = self.model_dump(include={*SlurmOptions.model_fields}, exclude_none=True)
+        given |= job.resources.model_dump(exclude_none=True)
+        for changes in (override.set for override in self.overrides if override.matches(job)):
+            sbatch = {**given["sbatch"], **changes.sbatch}
+            given |= {**changes.model_dump(exclude_none=True), "sbatch": sbatch}
+        wanted = Resources.model_validate({name: given[name] for name in Resources.model_fields if name in given})
+        options = {name: given.get(name) for name in ("partition", "account", "qos", "constraint")}
+        options |= {
+            "time": math.ceil(wanted.minutes or MINUTES),
+            "cpus-per-task": wanted.cores,
+            "gpus-per-node": wanted.gpus or None,
+            "mem": None if wanted.memory_mib is None else f"{wanted.memory_mib}M",
+            "nodes": 1,
+            "ntasks-per-node": 1,
+            # After a preemption or the loss of a node; finished stages are in the store.
+            "requeue": True,
+            **given["sbatch"],
+        }
+        return Placement(
+            resources=wanted,
+            sbatch=tuple((name, value) for name, value in options.items() if value is not None),
+            setup=tuple(given.get("setup", ())),
+            restarts=self.restarts if job.until in RESUMED else min(1, self.restarts),
+        )
 
 
 @dataclass(frozen=True)
-class SlurmTask:
-    """One job as it is submitted: plain strings and numbers, which submitit pickles.
+class Placement:
+    """What Slurm is asked for; jobs that ask for the same may stand in one array.
 
     Attributes:
-        assignment: An ``Assignment`` as JSON.
-        restarted: How often it was queued again after a time limit.
+        sbatch: Options by their long names, without those of arrays and dependencies; ``time`` is in minutes.
+        setup: Shell lines that are run on the node first.
+        restarts: How often the job may be queued again after its time limit. What is no training begins its stage
+            anew, so that more than one more attempt would only repeat the first.
     """
 
-    assignment: str
-    restarted: int = 0
-
-    def __call__(self) -> None:
-        """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools show it too."""
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        given = Assignment.model_validate_json(self.assignment)
-        # Slurm counts its own restarts, which come after preemptions and lost nodes too.
-        counted = os.environ.get("SLURM_RESTART_COUNT", "")
-        attempt = given.attempt + (int(counted) if counted.isdigit() else self.restarted)
-        given = given.model_copy(update={"place": _job_id(), "attempt": attempt})
-        folder = SweepFolder(given.folder)
-        error = _failed_need(given.job, folder)
-        if error:
-            folder.write(given.state("skipped", error=error))
-            sys.exit(1)
-        if perform(given).how != "done":
-            sys.exit(1)
-
-    def checkpoint(self) -> DelayedSubmission:
-        """What submitit queues in its place when its time is over, until ``max_num_timeout`` is reached."""
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(replace(self, restarted=self.restarted + 1))
+    resources: Resources
+    sbatch: tuple[tuple[str, Any], ...]
+    setup: tuple[str, ...]
+    restarts: int
 
 
-def _job_id() -> str:
-    """The scheduler's name for this job; empty where submitit has not started it."""
-    from submitit import JobEnvironment
-
-    try:
-        return str(JobEnvironment().job_id)
-    except RuntimeError:
-        return ""
+def read_slurm_settings(path: Path | None) -> SlurmSettings:
+    """Settings from a file; the defaults where none is given. Raises ConfigError with all faults, OSError."""
+    if path is None:
+        return SlurmSettings()
+    return parse_yaml(SlurmSettings, path.read_text(encoding="utf-8"), where=str(path))
 
 
-def _failed_need(job: Job, folder: SweepFolder) -> str:
-    """Why the job cannot be done, by the states of what it waited for; empty where it can."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        states = {need: state for need in job.needs if (state := folder.state(need)) is not None}
-        for need, state in states.items():
-            if state.state in ("failed", "lost", "skipped"):
-                return f"needs {need!r}, which was not done: {state.error.partition(chr(10))[0] or state.state}"
-        silent = [need for need, state in states.items() if state.state in ("queued", "running")]
-        if not silent:
-            return ""
-        if time.monotonic() > until:
-            return f"needs {silent[0]!r}, which ended without a word (see `bench grid status`)"
-        time.sleep(LOOK)
+@dataclass(frozen=True)
+class JobArray:
+    """Jobs that are submitted in one go; ``needs`` are the jobs that have to be over before any of them starts."""
+
+    jobs: tuple[Job, ...]
+    placement: Placement
+    needs: tuple[str, ...]
+
+
+def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[str] = ()) -> list[JobArray]:
+    """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
+
+    An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
+    not use.
+
+    Args:
+        jobs: Each behind what it needs.
+        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
+    """
+    waited = {*(job.name for job in jobs), *queued}
+    grouped: dict[tuple[Placement, tuple[str, ...]], list[Job]] = {}
+    for job in jobs:
+        needs = tuple(need for need in job.needs if need in waited)
+        grouped.setdefault((settings.place(job), needs), []).append(job)
+    size = settings.array_size
+    return [
+        JobArray(tuple(members[start : start + size]), placement, needs)
+        for (placement, needs), members in grouped.items()
+        for start in range(0, len(members), size)
+    ]
 
 
 @dataclass
-class Slurm:
-    """Submits jobs to Slurm; they run elsewhere and later.
+class Slurm(Executor):
+    """Submits jobs to Slurm; they run elsewhere and later. Nothing stops them but ``scancel --name=bench-GRID``.
 
     Args:
         work: ``module:function`` that does a job, in place of ``task.run_job``.
@@ -140,10 +224,6 @@ class Slurm:
         self.folder = SweepFolder(self.folder.root.absolute())
         self.cache = self.cache.absolute()
 
-    def has_capacity(self, job: Job) -> bool:
-        """Always: the queue takes everything."""
-        return True
-
     def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
         """Submit all jobs that are not in the queue, or running, since an earlier call.
 
@@ -165,13 +245,6 @@ class Slurm:
         if fresh:
             self.info(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
 
-    def ended(self, timeout: float) -> list[JobState]:
-        """Nothing ends here."""
-        return []
-
-    def close(self, hurry: threading.Event | None = None) -> None:
-        """Nothing is stopped: what was submitted goes on (``scancel --name=…`` stops it)."""
-
     def _check_installed(self) -> None:
         try:
             import submitit  # noqa: F401
@@ -186,6 +259,9 @@ class Slurm:
                 )
 
     def _submit(self, array: JobArray, ids: Mapping[str, str], attempt: Mapping[str, int]) -> dict[str, str]:
+        """Submit an array; returns Slurm's ids of its jobs."""
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
         given = []
         place: dict[str, Any] = {"folder": self.folder.root, "cache": self.cache, "work": self.work}
         for job in array.jobs:
@@ -199,9 +275,17 @@ class Slurm:
         # removed without a word. So it starts, sees what became of its needs, writes that it is skipped, and ends.
         waited = ":".join(dict.fromkeys(ids[need] for need in array.needs))
         executor = self._executor(array, f"afterany:{waited}" if waited else None)
-        tasks = [SlurmTask(one.model_dump_json()) for one in given]
+        try:
+            handles = executor.submit_array([SlurmTask(one.model_dump_json()) for one in given])
+        except (FailedJobError, FailedSubmissionError) as fault:
+            raise UsageError(
+                f"Slurm refuses an array of {len(given)} jobs: {str(fault).strip() or 'it does not say why'}",
+                where="sbatch",
+                hint="what was submitted before goes on; start the sweep again for the rest, with smaller arrays "
+                "(`array_size` in the file of --slurm) or when the queue has room",
+            ) from fault
         found = {}
-        for one, handle in zip(given, _submitted(executor, tasks), strict=True):
+        for one, handle in zip(given, handles, strict=True):
             found[one.job.name] = str(handle.job_id)
             state = self.folder.state(one.job.name)
             if state is not None and state.state == "queued" and not state.place:
@@ -234,11 +318,9 @@ class Slurm:
 
     def _test(self, job: Job, placement: Placement) -> None:
         options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in placement.sbatch]
-        command = ["sbatch", "--test-only", *options, "--wrap", "true"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
-        except (OSError, subprocess.TimeoutExpired) as fault:
-            raise BenchError(f"Slurm does not answer: {fault}", where="sbatch --test-only") from fault
+        done = _call("sbatch", "--test-only", *options, "--wrap", "true")
+        if done is None:
+            raise BenchError("Slurm does not answer", where="sbatch --test-only")
         if done.returncode != 0:
             words = [line.split("error: ", 1)[-1] for line in done.stderr.splitlines() if line.strip()]
             raise UsageError(
@@ -248,24 +330,9 @@ class Slurm:
             )
 
 
-def _submitted(executor: Submitter, tasks: Sequence[SlurmTask]) -> Sequence[Any]:
-    """Submitit's handles, one for each task. Raises UsageError where Slurm refuses, in its words."""
-    from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-    try:
-        return executor.submit_array(tasks)
-    except (FailedJobError, FailedSubmissionError) as fault:
-        raise UsageError(
-            f"Slurm refuses an array of {len(tasks)} jobs: {str(fault).strip() or 'it does not say why'}",
-            where="sbatch",
-            hint="what was submitted before goes on; start the sweep again for the rest, with smaller arrays "
-            "(`array_size` in the file of --slurm) or when the queue has room",
-        ) from fault
-
-
 def waits(word: str) -> bool:
     """Whether a job of which Slurm says this goes on by itself: queued, running or between the two."""
-    return word not in _ENDS and word not in (UNKNOWN, "COMPLETING")
+    return word not in ENDS and word not in (UNKNOWN, "COMPLETING")
 
 
 def slurm_states(folder: SweepFolder) -> dict[str, str]:
@@ -275,12 +342,10 @@ def slurm_states(folder: SweepFolder) -> dict[str, str]:
     does not answer. Of jobs that ended without writing it themselves, the end is written for them, as far as the folder
     may be written. Nothing is asked where no job is in Slurm's hands.
     """
-    if not folder.slurm.is_dir():
-        return {}
     # A preempted job has written that it is lost, and is queued again by Slurm.
     watched = {
         name: state
-        for name, state in JobStates(folder).look().items()
+        for name, state in (folder.states() if folder.slurm.is_dir() else {}).items()
         if state.executor == SLURM and state.place and state.state in ("queued", "running", "lost")
     }
     if not watched:
@@ -301,14 +366,14 @@ def _amend(folder: SweepFolder, state: JobState, word: str) -> None:
     if state.state == "lost" and word == "PENDING":
         again = {"state": "queued", "updated": now, "error": "it is queued again"}
         folder.write(state.model_copy(update=again))
-    if state.state not in ("queued", "running") or word not in _ENDS:
+    if state.state not in ("queued", "running") or word not in ENDS:
         return
     if word in ("COMPLETED", GONE) and now - state.updated < PATIENCE:
         # Its own last word may only not be seen yet.
         return
     ends: State = "failed" if word == "FAILED" else "lost"
     output = tail(folder.slurm / f"{state.place}_0_log.err") if ends == "failed" else []
-    error = "\n".join([f"Slurm says of the job {state.place}: {_ENDS[word]}", *output])
+    error = "\n".join([f"Slurm says of the job {state.place}: {word}{ENDS[word]}", *output])
     folder.write(state.model_copy(update={"state": ends, "updated": now, "error": error}))
 
 
@@ -316,12 +381,16 @@ def _squeue(places: Iterable[str]) -> dict[str, str] | None:
     """Slurm's words by job id; None where it does not answer."""
     # One id for a whole array: asking for each of its jobs would take long.
     bases = ",".join(sorted({place.partition("_")[0] for place in places}))
-    command = ["squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    if done.returncode != 0 and "Invalid job id" not in done.stderr:
+    done = _call("squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}")
+    if done is None or (done.returncode != 0 and "Invalid job id" not in done.stderr):
         return None
     rows = [line.strip().split("|") for line in done.stdout.splitlines()]
     return {row[0]: row[1] for row in rows if len(row) > 1}
+
+
+def _call(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """Call one of Slurm's commands; None where it does not answer."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,4 +1,4 @@
-"""Runs one job in this process; every executor ends in ``perform``.
+"""Runs one job in this process; every executor ends in ``perform``, Slurm's jobs through ``SlurmTask``.
 
 ``python -m genrec_unlearn_bench.executors.task ASSIGNMENT.json`` is one of the processes that accelerate starts for a
 job of several GPUs: the first keeps log, state and result, the others compute along.
@@ -18,36 +18,37 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import STOPPED
-from genrec_unlearn_bench.executors.trackers import JobLog, JobProgress, Tracking, tracked
+from genrec_unlearn_bench.executors.trackers import JobProgress, Tracking, tracked
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
-from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
-from genrec_unlearn_bench.pipeline.resources import is_out_of_memory
+from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
+
     from genrec_unlearn_bench.pipeline.stage import Stage
 
-HEARTBEAT = 20.0
-"""Seconds between two signs of life; a stage that has begun is reported within ``LOOK``."""
-LOOK = 5.0
+HEARTBEAT = 10.0
+"""Seconds between two signs of life, which also say how far the job has come."""
 REQUEUED = (-1, 144)
 """Exit codes with which submitit ends a job that is preempted or at its time limit, once it is queued again."""
 PATIENCE = 60.0
-"""Seconds that launched processes have to end once they were asked to."""
+"""Seconds that launched processes have to end once they were asked to; also those for which a state that another node
+wrote may not be seen yet, as NFS caches folders for up to a minute."""
+LOOK = 2.0
 
 
 class Assignment(StrictModel):
@@ -89,9 +90,9 @@ def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
         finished = run_cell(job.request, store, progress)
         return WorkResult(finished.folder, finished.record.diverged)
     resolved = resolve(job.request)
-    context = StageContext(store, progress, device=resolved.device)
     with determinism(resolved.threads):
-        make_stages(job, topological([build_result(resolved)]), context)
+        stages = topological([build_result(resolved)])
+        make_stages(job, stages, StageContext(store, progress, device=resolved.device))
     return WorkResult()
 
 
@@ -118,13 +119,12 @@ def perform(given: Assignment) -> JobState:
         return _launch(given)
     began, first = time.time(), launch.place() == 0
     folder = SweepFolder(given.folder)
-    path = folder.log(job.name)
-    log = JobLog(path if first else path.with_name(f"{path.stem}.process{launch.place()}.log"))
-    progress = JobProgress(log)
+    log = folder.log(job.name)
+    progress = JobProgress(log if first else log.with_name(f"{log.stem}.process{launch.place()}.log"))
     store = StageStore(given.cache, progress)
     leaving: SystemExit | None = None
     try:
-        log.write(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
+        progress.info(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
         if first:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
@@ -132,14 +132,14 @@ def perform(given: Assignment) -> JobState:
         place = str(result.folder) if result.folder is not None else ""
         fields: dict[str, Any] = {"how": "done", "result": place, "diverged": result.diverged}
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
-        fields = _failed(fault, log)
+        fields = _failed(fault, progress)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
     damaged = tuple(f"the stored stage {one.name!r} was damaged ({one.what})" for one in store.quarantined)
     state: State = "queued" if leaving else "lost" if fields["how"] == "stopped" else fields["how"]
     ended = given.state(state, started=began, seconds=time.time() - began, quarantined=damaged, **fields)
     # Where the disk is full these two cannot be written either, and the return value says so.
     with suppress(StorageError, OSError):
-        log.write(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")
+        progress.info(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")
     with suppress(StorageError, OSError):
         if first:
             folder.write(ended)
@@ -149,50 +149,50 @@ def perform(given: Assignment) -> JobState:
 
 
 def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore) -> WorkResult:
-    job = given.job
-    facts = folder.facts()
+    from threadpoolctl import threadpool_limits
+
+    if "torch" in sys.modules:
+        # Brings its own OpenMP, which threadpoolctl counts only once it is loaded.
+        import sklearn.utils  # noqa: F401
+    job, facts = given.job, folder.facts()
     tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
     module, _, name = given.work.partition(":")
     work = getattr(importlib.import_module(module), name) if module else run_job
-    with _thread_limit(threads), tracked(progress, tracking, job.name) as reporting:
+    with threadpool_limits(limits=threads), tracked(progress, tracking, job.name) as reporting:
         result: WorkResult = work(own, store, reporting)
     return result
 
 
-def _failed(fault: BaseException, log: JobLog) -> dict[str, Any]:
+def _failed(fault: BaseException, progress: Progress) -> dict[str, Any]:
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):
         error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
-    else:
-        error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
-    if type(fault).__name__ == "UncompletedJobError":
+    elif type(fault).__name__ == "UncompletedJobError":
         # Submitit's word for a job at its time limit that may not be queued again.
         hint = "raise `minutes` for it, in the grid's resources or in the file of --slurm (or `restarts` there)"
         error = BenchError(f"its time was over: {fault}", hint=hint)
+    else:
+        error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
     with suppress(StorageError, OSError):
-        log.write(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
+        progress.info(f"error: {error.render()}\n{''.join(traceback.format_exception(fault))}")
     storage = isinstance(error, StorageError)
     return {"how": "failed", "error": error.render(), "transient": is_transient(fault), "storage": storage}
 
 
 @contextmanager
 def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: JobProgress, began: float) -> Iterator[None]:
+    """Write the job's state again and again while it runs; with None, nothing."""
     over = threading.Event()
 
     def beat() -> None:
-        written, stage = time.monotonic(), ""
-        while given is not None and not over.wait(LOOK):
-            position = progress.position
-            current = position.partition(" · ")[0]
-            if current != stage or time.monotonic() - written >= HEARTBEAT:
-                written, stage = time.monotonic(), current
-                # A full disk is reported by the job itself.
-                with suppress(StorageError, OSError):
-                    folder.write(given.state("running", started=began, stage=position))
+        while given is not None and not over.wait(HEARTBEAT):
+            # A full disk is reported by the job itself.
+            with suppress(StorageError, OSError):
+                folder.write(given.state("running", started=began, stage=progress.position))
 
     thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
     thread.start()
@@ -201,18 +201,6 @@ def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: JobProgr
     finally:
         over.set()
         thread.join()
-
-
-@contextmanager
-def _thread_limit(count: int) -> Iterator[None]:
-    """As many threads for BLAS and OpenMP, also of libraries that torch does not control."""
-    from threadpoolctl import threadpool_limits
-
-    if "torch" in sys.modules:
-        # Brings its own OpenMP, which counts only once it is loaded.
-        import sklearn.utils  # noqa: F401
-    with threadpool_limits(limits=count):
-        yield
 
 
 _CODES = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
@@ -236,6 +224,59 @@ def is_transient(fault: BaseException) -> bool:
         return True
     cause = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)
     return cause is not None and is_transient(cause)
+
+
+@dataclass(frozen=True)
+class SlurmTask:
+    """One job as it is submitted: plain strings and numbers, which submitit pickles.
+
+    Attributes:
+        assignment: An ``Assignment`` as JSON.
+        restarted: How often it was queued again after a time limit.
+    """
+
+    assignment: str
+    restarted: int = 0
+
+    def __call__(self) -> None:
+        """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools show it too."""
+        from submitit import JobEnvironment
+
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        given = Assignment.model_validate_json(self.assignment)
+        # Slurm counts its own restarts, which come after preemptions and lost nodes too.
+        restarted = int(os.environ.get("SLURM_RESTART_COUNT", self.restarted))
+        place = str(JobEnvironment().job_id)
+        given = given.model_copy(update={"place": place, "attempt": given.attempt + restarted})
+        folder = SweepFolder(given.folder)
+        error = _failed_need(given.job, folder)
+        if error:
+            folder.write(given.state("skipped", error=error))
+            sys.exit(1)
+        if perform(given).how != "done":
+            sys.exit(1)
+
+    def checkpoint(self) -> DelayedSubmission:
+        """What submitit queues in its place when its time is over, until ``max_num_timeout`` is reached."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(replace(self, restarted=self.restarted + 1))
+
+
+def _failed_need(job: Job, folder: SweepFolder) -> str:
+    """Why the job cannot be done, by the states of what it waited for; empty where it can."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        states = {need: state for need in job.needs if (state := folder.state(need)) is not None}
+        for need, state in states.items():
+            if state.state in ("failed", "lost", "skipped"):
+                return f"needs {need!r}, which was not done: {state.error.partition(chr(10))[0] or state.state}"
+        silent = [need for need, state in states.items() if state.state in ("queued", "running")]
+        if not silent:
+            return ""
+        if time.monotonic() > until:
+            return f"needs {silent[0]!r}, which ended without a word (see `bench grid status`)"
+        time.sleep(LOOK)
 
 
 def launch_command(given: Assignment, path: Path) -> list[str]:
@@ -281,23 +322,26 @@ def _launch(given: Assignment) -> JobState:
     return ended
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Once: a second one would cut short what the first has started.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
 def interruptible() -> None:
     """Turn SIGTERM into KeyboardInterrupt, so that drafts are removed and the state is written."""
-    signal.signal(signal.SIGTERM, _interrupt)
+
+    def interrupt(*_: object) -> None:
+        # Once: a second one would cut short what the first has started.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without the interpreter's end, where a library's threads may hang; everything is written."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     interruptible()
     given_ = Assignment.model_validate_json(Path(sys.argv[1]).read_bytes())
-    code_ = 0 if perform(given_).how == "done" else 1
-    # Not through the interpreter's end: a library's threads may hang there, and everything is written.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code_)
+    leave(0 if perform(given_).how == "done" else 1)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXTRA = "trackers"
 LOSS_SECONDS = 10.0
 """Seconds between two lines of losses in the log."""
 
@@ -55,7 +55,7 @@ def tracking_of(names: Sequence[str], folder: Path) -> Tracking | None:
         if name not in LOGGER_TYPE_TO_CLASS:
             raise UnknownName("tracker", name, LOGGER_TYPE_TO_CLASS)
         if name not in there and name == "tensorboard":
-            raise MissingExtra(name, EXTRA, "the tracker 'tensorboard'")
+            raise MissingExtra(name, "trackers", "the tracker 'tensorboard'")
         if name not in there:
             raise UsageError(f"the tracker {name!r} is not installed", hint=f"pip install {name.replace('_', '-')}")
     return Tracking(names=tuple(dict.fromkeys(names)), folder=str(folder))
@@ -67,7 +67,7 @@ def tracked(progress: Progress, tracking: Tracking | None, run: str) -> Iterator
 
     Of several processes that compute one run together the first speaks.
     """
-    if tracking is None or place() > 0:
+    if tracking is None or launch.place() > 0:
         yield progress
         return
     found = TrackedProgress(progress, tracking, run)
@@ -90,7 +90,7 @@ class TrackedProgress(Progress):
         self._stages: list[str] = []
         self._times: Counter[str] = Counter()
         for name in tracking.names:
-            self._try(name, lambda name=name: self._open(name, tracking, run))
+            self._try(name, partial(self._open, name, tracking, run))
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         return self._outer.track(label, sequence, total=total)
@@ -114,13 +114,12 @@ class TrackedProgress(Progress):
         within = self._stages[-1] if self._stages else "run"
         values = {f"{within}/{stage}.{name}": float(value) for name, value in losses.items()}
         for name, tracker in list(self._trackers.items()):
-            self._try(name, lambda tracker=tracker: tracker.log(values, step=step))
+            self._try(name, partial(tracker.log, values, step=step))
 
     def finish(self) -> None:
         """Close the trackers."""
         for name, tracker in list(self._trackers.items()):
             self._try(name, tracker.finish)
-        self._trackers.clear()
 
     def _open(self, name: str, tracking: Tracking, run: str) -> None:
         from accelerate import tracking as trackers
@@ -134,8 +133,8 @@ class TrackedProgress(Progress):
         tracker.start()
         self._trackers[name] = tracker
 
-    def _try(self, name: str, call: Any) -> None:
-        """Trackers raise what they like (a full disk, a service that is away), and no result may depend on it."""
+    def _try(self, name: str, call: Callable[[], Any]) -> None:
+        """Call a tracker, which may raise what it likes (a full disk, a service that is away)."""
         try:
             call()
         except Exception as fault:
@@ -143,25 +142,10 @@ class TrackedProgress(Progress):
             self.info(f"warning: the tracker {name!r} is given up: {type(fault).__name__}: {fault}")
 
 
-class JobLog:
-    """The log of one job; threads and processes may share it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def write(self, text: str) -> None:
-        """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
-        line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
-        with guarded(self._path, "--cache-dir"):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab", buffering=0) as file:
-                file.write(line)
-
-
 class JobProgress(Progress):
     """Writes messages to a job's log at once and losses now and then; knows the stage that is being computed."""
 
-    def __init__(self, log: JobLog) -> None:
+    def __init__(self, log: Path) -> None:
         super().__init__()
         self._log = log
         self._stages: list[str] = []
@@ -174,12 +158,12 @@ class JobProgress(Progress):
         return " · ".join(part for part in (*self._stages[-1:], self._loop) if part)
 
     def info(self, text: str) -> None:
-        self._log.write(text)
+        append_to_log(self._log, text)
 
     @contextmanager
     def computing(self, stage: str) -> Iterator[None]:
         self._stages.append(stage)
-        self._log.write(f"{stage}: computing")
+        self.info(f"{stage}: computing")
         try:
             yield
         finally:
@@ -203,4 +187,13 @@ class JobProgress(Progress):
             return
         self._losses_at[stage] = now
         values = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        self._log.write(f"{'' if finite else 'warning: a loss is not finite: '}{stage} step {step}: {values}")
+        self.info(f"{'' if finite else 'warning: a loss is not finite: '}{stage} step {step}: {values}")
+
+
+def append_to_log(log: Path, text: str) -> None:
+    """Append text behind the time of day; it is in the file when this returns. Raises StorageError."""
+    line = f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n".encode("utf-8", errors="replace")
+    with guarded(log, "--cache-dir"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab", buffering=0) as file:
+            file.write(line)

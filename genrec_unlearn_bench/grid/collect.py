@@ -19,7 +19,7 @@ from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest, folder_digest
-from genrec_unlearn_bench.grid.status import SweepView
+from genrec_unlearn_bench.grid.status import sweep_status
 from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
 
 if TYPE_CHECKING:
@@ -70,21 +70,6 @@ class Collected(StrictModel):
         return tuple(cell for cell in self.cells if cell.state in states)
 
 
-def read_collected(out: Path) -> Collected | None:
-    """What was gathered into a folder before; None where nothing was. Raises UsageError for another kind of file."""
-    path = out / FILE
-    try:
-        return Collected.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValidationError:
-        raise UsageError(
-            f"the folder has a {FILE} that bench grid collect did not write",
-            where=str(path),
-            hint="name another folder (--out)",
-        ) from None
-
-
 def collect(
     grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder | None, out: Path, progress: Progress
 ) -> Collected:
@@ -97,57 +82,47 @@ def collect(
         UsageError: ``out`` holds another grid, or other content where a result belongs; then nothing is written.
         StorageError: It cannot be written.
     """
-    before = read_collected(out)
-    if before is not None and before.grid != grid:
-        raise UsageError(
-            f"the folder holds the grid {before.grid!r}", where=str(out), hint="name another folder (--out)"
-        )
+    _check_grid(out, grid)
     states = _job_states(sweep)
-    found: list[CollectedCell] = []
-    copies: dict[Path, Path] = {}
-    clashes = []
-    for planned in progress.track("looking", cells):
-        cell = planned.cell.name
-        if planned.standing != "done" or planned.result is None:
-            found.append(_absent(planned, states))
-            continue
-        try:
-            record = read_record(planned.result)
-        except CorruptArtefact as fault:
-            found.append(CollectedCell(cell=cell, state="damaged", reason=f"{fault.what} ({fault.where})"))
-            continue
-        target = result_folder(out, record)
-        if not target.exists():
-            # Two cells of a grid may have the same result.
-            copies.setdefault(target, planned.result)
-        elif _content(target) != _content(planned.result):
-            clashes.append(target)
-        place = target.relative_to(out).as_posix()
-        digest = file_digest(planned.result / RECORD)
-        found.append(
-            CollectedCell(
-                cell=cell, state="there", place=place, key=record.key, digest=digest, diverged=record.diverged
-            )
-        )
+    found = [_looked_at(planned, states) for planned in progress.track("looking", cells)]
+    # Two cells of a grid may have the same result.
+    pairs = zip(found, cells, strict=True)
+    results = {out / cell.place: planned.result for cell, planned in pairs if cell.place and planned.result}
+    there = {place for place in results if place.exists()}
+    clashes = [str(place) for place in results if place in there and _content(place) != _content(results[place])]
     if clashes:
-        listing = ", ".join(map(str, clashes))
         raise UsageError(
-            f"{len(clashes)} folders hold other content than the results that belong there: {listing}",
+            f"{len(clashes)} folders hold other content than the results that belong there: {', '.join(clashes)}",
             hint="a cell that was run again has other times; remove these folders, or name another one (--out)",
         )
-    for target, source in progress.track("copying", copies.items()):
-        with atomic_folder(target, OPTION) as draft:
-            shutil.copytree(source, draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    for place in progress.track("copying", [place for place in results if place not in there]):
+        with atomic_folder(place, OPTION) as draft:
+            shutil.copytree(results[place], draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
             read_record(draft)
     collected = Collected(grid=grid, suite_version=__version__, cells=tuple(found))
     atomic_text(out / FILE, collected.model_dump_json(indent=1) + "\n", OPTION)
     return collected
 
 
+def _check_grid(out: Path, grid: str) -> None:
+    """Raise UsageError where a folder holds what was gathered of another grid, or another kind of file."""
+    path, hint = out / FILE, "name another folder (--out)"
+    try:
+        before = Collected.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except ValidationError:
+        what = f"the folder has a {FILE} that bench grid collect did not write"
+        raise UsageError(what, where=str(path), hint=hint) from None
+    if before.grid != grid:
+        raise UsageError(f"the folder holds the grid {before.grid!r}", where=str(out), hint=hint)
+
+
 def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
+    """State and reason by job."""
     if sweep is None:
         return {}
-    status = SweepView(sweep).look()
+    status = sweep_status(sweep)
     found: dict[str, tuple[Whereabouts, str]] = {}
     for job in status.running:
         found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
@@ -159,12 +134,25 @@ def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, st
     return found
 
 
-def _absent(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
+def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
     name = planned.cell.name
-    state, reason = states.get(name, ("stale" if planned.standing == "stale" else "missing", ""))
-    if planned.standing == "impossible":
-        state, reason = "impossible", ""
-    return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
+    if planned.standing != "done" or planned.result is None:
+        state, reason = states.get(name, ("stale" if planned.standing == "stale" else "missing", ""))
+        if planned.standing == "impossible":
+            state, reason = "impossible", ""
+        return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
+    try:
+        record = read_record(planned.result)
+    except CorruptArtefact as fault:
+        return CollectedCell(cell=name, state="damaged", reason=f"{fault.what} ({fault.where})")
+    return CollectedCell(
+        cell=name,
+        state="there",
+        place=result_folder(Path(), record).as_posix(),
+        key=record.key,
+        digest=file_digest(planned.result / RECORD),
+        diverged=record.diverged,
+    )
 
 
 def _content(folder: Path) -> str:

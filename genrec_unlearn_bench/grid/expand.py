@@ -114,10 +114,8 @@ def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
     if len(found) > 1:
         listing = "".join(f"\n  - {cell.name}" for cell in found[:MAX_LISTED])
         more = f"\n  … and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-        raise UsageError(
-            f"{text!r} means {len(found)} cells of this grid:{listing}{more}",
-            hint="say more of the name; all words have to be in it",
-        )
+        what = f"{text!r} means {len(found)} cells of this grid:{listing}{more}"
+        raise UsageError(what, hint="say more of the name; all words have to be in it")
     return found[0]
 
 
@@ -181,46 +179,29 @@ class _Expansion:
         axes, catalogue = self._spec.axes, Catalogue()
         tasks = [(catalogue.task(task, self._places["data_dir"]), task) for task in axes.task]
         methods = [(catalogue.method(method).name, method) for method in axes.method]
-        rest = product(axes.scale, axes.suite, axes.backbone, axes.seed, axes.ruleset, axes.requests, axes.measure)
-        for (task, task_place), others in product(tasks, list(rest)):
-            scale, suite, backbone, seed, ruleset, requests, measure = others
+        names = ("scale", "suite", "backbone", "seed", "ruleset", "requests", "measure")
+        rest = [dict(zip(names, values, strict=True)) for values in product(*(getattr(axes, name) for name in names))]
+        for (task, task_place), others in product(tasks, rest):
+            of_task = {"task": task.name, "dataset": task.dataset, "kind": task.concept.kind}
             for name, method in methods:
-                out: Axes = {
-                    "task": task.name,
-                    "dataset": task.dataset,
-                    "kind": task.concept.kind,
-                    "backbone": backbone,
-                    "method": name,
-                    "seed": seed,
-                    "scale": scale,
-                    "suite": suite,
-                    # Reference rows have no configuration that a ruleset could choose: they belong to all of them.
-                    "ruleset": "default" if method in REFERENCE_ROWS else ruleset,
-                    "requests": requests,
-                    "measure": measure,
-                }
-                yield out, task_place, method
+                # Reference rows have no configuration that a ruleset could choose: they belong to all of them.
+                ruleset = "default" if method in REFERENCE_ROWS else others["ruleset"]
+                yield {**of_task, **others, "method": name, "ruleset": ruleset}, task_place, method
 
-    def _variations(self, axes: Axes, reference: bool) -> Iterator[dict[str, Any]]:
+    def _variations(self, axes: Axes, reference: bool) -> list[dict[str, Any]]:
         """The varied fields of a cell: one empty mapping where nothing is varied."""
-        unvaried, yielded = True, False
+        found: list[dict[str, Any]] = []
         for index, block in enumerate(self._spec.vary):
-            if not _matches(block.where, axes):
-                continue
             fields = {
                 name: values for name, values in block.fields.items() if not (reference and name.startswith("method_"))
             }
-            if not fields:
+            if not fields or not _matches(block.where, axes):
                 continue
             self._used.add(f"vary[{index}]")
-            if block.plain and not yielded:
-                yielded = True
-                yield {}
-            unvaried = False
-            for values in product(*fields.values()):
-                yield dict(zip(fields, values, strict=True))
-        if unvaried:
-            yield {}
+            if block.plain and {} not in found:
+                found.append({})
+            found += [dict(zip(fields, values, strict=True)) for values in product(*fields.values())]
+        return found or [{}]
 
     def _hits(self, kind: Literal["exclude", "overrides"], axes: Axes) -> tuple[int, ...]:
         """The entries of one kind that mean a cell."""
@@ -248,13 +229,9 @@ class _Expansion:
         request = RunRequest(
             task=point.task,
             method=point.method,
-            backbone=axes["backbone"],
-            seed=axes["seed"],
             scale=None if axes["scale"] == DEFAULT_SCALE else axes["scale"],
-            suite=axes["suite"],
-            ruleset=axes["ruleset"],
-            requests=axes["requests"],
             measure=tuple(measure.split("+")) if measure else (),
+            **{name: axes[name] for name in ("backbone", "seed", "suite", "ruleset", "requests")},
             **self._places,
             **fields,
         )

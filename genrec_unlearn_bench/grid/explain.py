@@ -7,6 +7,7 @@ import os
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ class StoredResult:
 
 
 class ResultIndex:
-    """Results folders, each listed once with ``os.scandir``."""
+    """Results folders, each listed once."""
 
     def __init__(self) -> None:
         self._names: dict[Path, dict[str, list[str]]] = {}
@@ -75,14 +76,11 @@ class ResultIndex:
     def _listed(self, folder: Path) -> Mapping[str, list[str]]:
         if folder not in self._names:
             found: dict[str, list[str]] = defaultdict(list)
-            try:
-                with os.scandir(folder) as entries:
-                    for entry in entries:
-                        if not entry.name.startswith("."):
-                            found[f"{entry.name.rpartition('-')[0]}-"].append(entry.name)
-            except OSError:
-                # Not there, or not to be read: then no result is there for this user.
-                found.clear()
+            # A folder that is not there, or not to be read, holds no result for this user.
+            with suppress(OSError):
+                for name in os.listdir(folder):
+                    if not name.startswith("."):
+                        found[f"{name.rpartition('-')[0]}-"].append(name)
             self._names[folder] = dict(found)
         return self._names[folder]
 

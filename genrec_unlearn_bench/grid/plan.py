@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.grid.estimate import Costs, total
 from genrec_unlearn_bench.grid.explain import Difference, ResultIndex, first_difference, nearest_difference
+from genrec_unlearn_bench.grid.schedule import Costs, Job, Sharing, WaitingCell
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
-    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.grid.expand import Build, GridCell
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
@@ -78,41 +77,16 @@ class PlannedCell:
 
 
 @dataclass(frozen=True)
-class SharedStage:
-    """A missing stage that several cells need, with the shared stages that only serve it.
-
-    Attributes:
-        name: Unique and the same in every plan: ``original: industrial, tiger, small, seed 0 (3fa2b1c4)``.
-        until: Name of the stage.
-        keys: Keys of the stages, upstream first.
-        request: A cell that needs it.
-        cells: Names of all waiting cells that need it.
-        needs: Names of the shared stages to be made before it.
-        seconds, size, memory_mib: As for cells.
-    """
-
-    name: str
-    until: str
-    keys: tuple[str, ...]
-    request: RunRequest
-    cells: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    seconds: float | None = None
-    size: int | None = None
-    memory_mib: float | None = None
-
-
-@dataclass(frozen=True)
 class Plan:
     """A grid as it stands.
 
     Attributes:
         cells: In the grid's order.
-        shared: Stages to be made that cells share, each behind those it needs.
+        shared: Jobs of the stages to be made that cells share, each behind those it needs.
     """
 
     cells: tuple[PlannedCell, ...]
-    shared: tuple[SharedStage, ...] = field(default=())
+    shared: tuple[Job, ...] = ()
 
     @property
     def counts(self) -> dict[Standing, int]:
@@ -125,10 +99,15 @@ def make_plan(cells: Sequence[GridCell], build: Build, store: StageStore, progre
     """Look at every cell. Raises StorageError where the store or a results folder cannot be read."""
     planner = _Planner(build, store)
     with _without_collection():
-        # Graphs of finished cells are dropped at once: of 20,000 cells they would fill the memory.
-        drafts = [_waiting(planner.look(cell)) for cell in progress.track("planning", cells)]
-    sharing = _Sharing([draft for draft in drafts if draft.graph is not None], Costs(store))
-    return Plan(tuple(sharing.costed(draft) for draft in drafts), tuple(sharing.stages()))
+        looks = [planner.look(cell) for cell in progress.track("planning", cells)]
+    sharing = Sharing([look.waiting for look in looks if look.waiting is not None], Costs(store))
+    planned = [
+        look.planned
+        if look.waiting is None
+        else replace(look.planned, needs=sharing.needs(look.waiting), **vars(sharing.cost(look.waiting)))
+        for look in looks
+    ]
+    return Plan(tuple(planned), tuple(sharing.jobs()))
 
 
 @contextmanager
@@ -144,17 +123,12 @@ def _without_collection() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Draft:
-    """A cell that was looked at; ``missing`` are the stages to be made for it, upstream first, without the result."""
+class _Look:
+    """What was found of a cell. Graphs of finished cells are dropped: of 20,000 cells they would fill the memory."""
 
     planned: PlannedCell
-    graph: CellGraph | None = None
-    missing: Mapping[str, Stage] = field(default_factory=dict)
+    waiting: WaitingCell | None = None
     difference: Difference | None = None
-
-
-def _waiting(draft: _Draft) -> _Draft:
-    return draft if draft.planned.waits else _Draft(draft.planned)
 
 
 class _Planner:
@@ -165,7 +139,7 @@ class _Planner:
         self._missing: dict[str, Mapping[str, Stage]] = {}
         self._downloads: dict[tuple[str, Path | None], bool] = {}
 
-    def look(self, cell: GridCell) -> _Draft:
+    def look(self, cell: GridCell) -> _Look:
         """The standing of a cell. Raises StorageError."""
         try:
             graph = self._build(cell.request)
@@ -173,25 +147,26 @@ class _Planner:
             raise
         except BenchError as fault:
             if isinstance(fault, DataMissing) and self._can_download(cell):
-                return _Draft(PlannedCell(cell, "missing", TO_DOWNLOAD))
-            return _Draft(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
+                return _Look(PlannedCell(cell, "missing", TO_DOWNLOAD))
+            return _Look(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
         root = cell.request.results_dir
         there = self.results.find(root, graph.cell, graph.result.key)
         if there is not None:
-            return _Draft(PlannedCell(cell, "done", result=there, seconds=0.0, size=0), graph)
+            return _Look(PlannedCell(cell, "done", result=there, seconds=0.0, size=0))
         missing: dict[str, Stage] = {}
         for stage in graph.result.inputs.values():
             missing |= self._missing_for(stage)
+        waiting = WaitingCell(cell, graph, missing)
         request = cell.request.model_copy(update={"scale": graph.cell.scale})
         others = self.results.of_cell(root, graph.cell, request.command())
         if not others:
-            return _Draft(PlannedCell(cell, "missing", _reason(missing)), graph, missing)
+            return _Look(PlannedCell(cell, "missing", _reason(missing)), waiting)
         difference = first_difference(graph.stages, others[0], self.store)
         if difference is None and others[0].key == graph.result.key:
             # The record is there, and a part of the folder is not.
-            return _Draft(PlannedCell(cell, "missing", "its result is incomplete"), graph, missing)
+            return _Look(PlannedCell(cell, "missing", "its result is incomplete"), waiting)
         reason = "its result was made from other stages" if difference is None else difference.sentence
-        return _Draft(PlannedCell(cell, "stale", reason, others[0].folder), graph, missing, difference)
+        return _Look(PlannedCell(cell, "stale", reason, others[0].folder), waiting, difference)
 
     def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
         """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
@@ -218,76 +193,6 @@ class _Planner:
         return self._downloads[name, data_dir]
 
 
-class _Sharing:
-    """Divides the missing stages of waiting cells into those that several cells need and the cells' own.
-
-    A shared stage whose only missing consumer is another shared stage is made by that one's job.
-    """
-
-    def __init__(self, drafts: Sequence[_Draft], costs: Costs) -> None:
-        self._costs = costs
-        self._cells: dict[str, list[_Draft]] = defaultdict(list)
-        missing: dict[str, Stage] = {}
-        consumers: dict[str, set[str]] = defaultdict(set)
-        for draft in drafts:
-            missing |= draft.missing
-            for key in draft.missing:
-                self._cells[key].append(draft)
-            for stage in draft.graph.result.inputs.values() if draft.graph else ():
-                consumers[stage.key].add(draft.planned.cell.name)
-        for key, stage in missing.items():
-            for upstream in stage.inputs.values():
-                consumers[upstream.key].add(key)
-        self._shared = {key: stage for key, stage in missing.items() if len(self._cells[key]) > 1}
-        self._leader: dict[str, str] = {}
-        for key in reversed(self._shared):
-            only = next(iter(consumers[key])) if len(consumers[key]) == 1 else ""
-            self._leader[key] = self._leader[only] if only in self._shared else key
-        self._names = {key: self._name(key) for key in dict.fromkeys(self._leader.values())}
-
-    def stages(self) -> Iterator[SharedStage]:
-        """The shared stages, each behind those it needs."""
-        members: dict[str, list[Stage]] = defaultdict(list)
-        for key, stage in self._shared.items():
-            members[self._leader[key]].append(stage)
-        for leader in (key for key in self._shared if key in members):
-            group = members[leader]
-            needs = {
-                self._leader[up.key]: None for one in group for up in one.inputs.values() if up.key in self._shared
-            }
-            estimate = total(self._costs.of(stage) for stage in group)
-            yield SharedStage(
-                name=self._names[leader],
-                until=self._shared[leader].name,
-                keys=tuple(stage.key for stage in group),
-                request=self._cells[leader][0].planned.cell.request,
-                cells=tuple(draft.planned.cell.name for draft in self._cells[leader]),
-                needs=tuple(self._names[key] for key in needs if key != leader),
-                **vars(estimate),
-            )
-
-    def costed(self, draft: _Draft) -> PlannedCell:
-        """The cell with the costs of its own stages and the names of the shared ones."""
-        if draft.graph is None:
-            return draft.planned
-        estimate = total(self._costs.of(stage) for key, stage in draft.missing.items() if key not in self._shared)
-        needs = dict.fromkeys(self._names[self._leader[key]] for key in draft.missing if key in self._shared)
-        return replace(draft.planned, needs=tuple(needs), **vars(estimate))
-
-    def _name(self, key: str) -> str:
-        stage, draft = self._shared[key], self._cells[key][0]
-        axes, cell = draft.planned.cell.axes, draft.graph.cell if draft.graph else None
-        upstream = _upstream_names(stage)
-        where = [str(axes.get("dataset", "")) if "task" not in upstream else cell.task if cell else ""]
-        if cell is not None and stage.name not in ("dataset", "task", "features"):
-            where += [cell.backbone, cell.scale, f"seed {cell.seed}"]
-        return f"{stage.title}: {', '.join(filter(None, where))} ({key[:8]})"
-
-
-def _upstream_names(stage: Stage) -> set[str]:
-    return {stage.name}.union(*(_upstream_names(upstream) for upstream in stage.inputs.values()))
-
-
 def _reason(missing: Mapping[str, Stage]) -> str:
     if not missing:
         return ONLY_THE_RESULT
@@ -298,6 +203,84 @@ def _reason(missing: Mapping[str, Stage]) -> str:
 def _sentence(fault: BenchError) -> str:
     lines = [line.strip(" -") for line in fault.what.splitlines()]
     return f"{lines[0]} {'; '.join(lines[1:])}".strip()
+
+
+def schedule(plan: Plan) -> tuple[Job, ...]:
+    """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+
+    The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
+    """
+    shared = {job.name: job for job in plan.shared}
+    out: dict[str, Job] = {}
+
+    def add(name: str) -> None:
+        if name in shared and name not in out:
+            for need in shared[name].needs:
+                add(need)
+            out[name] = shared[name]
+
+    for planned in plan.cells:
+        if not planned.waits:
+            continue
+        for name in planned.needs:
+            add(name)
+        cell = planned.cell
+        out[cell.name] = Job(
+            name=cell.name,
+            request=cell.request,
+            needs=planned.needs,
+            cells=(cell.name,),
+            resources=cell.resources,
+            seconds=planned.seconds,
+            size=planned.size,
+            memory_mib=planned.memory_mib,
+        )
+    return tuple(out.values())
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Sums over the jobs whose cost is known.
+
+    Attributes:
+        seconds: Of all jobs one after the other.
+        longest: Of the longest chain of jobs that need each other: no number of processes takes less.
+        at_least: Lower bound for ``processes`` processes.
+        size: Bytes that will be added to the cache.
+        jobs: Number of jobs.
+        unknown: Number of jobs whose time is unknown.
+        unknown_size: Number of jobs whose size is unknown.
+    """
+
+    seconds: float
+    longest: float
+    at_least: float
+    processes: int
+    size: int
+    jobs: int
+    unknown: int
+    unknown_size: int
+
+
+def outlook(plan: Plan, processes: int = 1) -> Outlook:
+    """Add up a plan."""
+    jobs = schedule(plan)
+    seconds = sum(job.seconds or 0.0 for job in jobs)
+    ends: dict[str, float] = {}
+    for job in jobs:
+        begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
+        ends[job.name] = begins + (job.seconds or 0.0)
+    longest = max(ends.values(), default=0.0)
+    return Outlook(
+        seconds=seconds,
+        longest=longest,
+        at_least=max(seconds / processes, longest),
+        processes=processes,
+        size=sum(job.size or 0 for job in jobs),
+        jobs=len(jobs),
+        unknown=sum(job.seconds is None for job in jobs),
+        unknown_size=sum(job.size is None for job in jobs),
+    )
 
 
 @dataclass(frozen=True)
@@ -338,17 +321,18 @@ class Explanation:
 
 def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
     """Explain one cell. Raises StorageError."""
-    draft = _Planner(build, store).look(cell)
-    found = draft.planned
+    look = _Planner(build, store).look(cell)
+    found = look.planned
     explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
-    if draft.graph is None:
+    if look.waiting is None and found.standing != "done":
+        # Without its data, or where it is impossible, it has no stages.
         return explanation
-    difference = draft.difference
-    if found.standing == "missing":
-        difference = nearest_difference(list(draft.missing.values()), store)
+    graph, difference = build(cell.request), look.difference
+    if look.waiting is not None and found.standing == "missing":
+        difference = nearest_difference(list(look.waiting.missing.values()), store)
     steps = []
-    for stage in draft.graph.stages.values():
-        is_result = stage is draft.graph.result
+    for stage in graph.stages.values():
+        is_result = stage is graph.result
         there = found.standing == "done" if is_result else store.contains(stage.name, stage.key)
         then = difference.then if difference is not None and difference.now == stage.key else ""
         of = stage.title.removeprefix(stage.name).strip(": ").removeprefix("of ")

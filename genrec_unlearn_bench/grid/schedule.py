@@ -1,9 +1,15 @@
-"""From a plan to jobs: shared stages first, then the cells that need them, in the grid's order."""
+"""Jobs of a grid: its cells and the stages that they share, with what each is expected to cost.
+
+Costs are medians over stored stages of the same name and configuration, the seed left aside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -13,124 +19,181 @@ from genrec_unlearn_bench.grid.spec import Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, SharedStage
+    from genrec_unlearn_bench.grid.expand import CellGraph, GridCell
+    from genrec_unlearn_bench.pipeline.stage import Stage
+    from genrec_unlearn_bench.store.store import StageStore
 
 RESULT = "result"
+MAX_SAMPLES = 25
+"""Manifests read for one estimate."""
 
 
 class Job(StrictModel):
     """One piece of work: a cell, or a stage that cells share. Plain JSON, so that it can be handed to any executor."""
 
     name: str
-    """Unique within the sweep: that of the cell or of the shared stage."""
+    """Unique within the sweep and the same in every plan: that of the cell, or of the shared stage
+    (``original: industrial, tiger, small, seed 0 (3fa2b1c4)``)."""
     request: RunRequest
     """The cell; for a shared stage, one of the cells that need it."""
     until: str = RESULT
     """Name of the stage that the job ends with: ``original``, ``retrain``, …; ``result`` for a cell."""
     keys: tuple[str, ...] = ()
-    """Keys of the stages to be made, for a shared stage."""
+    """Keys of the stages to be made, upstream first, for a shared stage."""
     needs: tuple[str, ...] = ()
     """Jobs that have to be done first."""
     cells: tuple[str, ...] = ()
     """Cells that cannot be finished without it."""
     resources: Resources = Field(default_factory=Resources)
     seconds: float | None = None
-    """Estimated wall-clock; None where it is unknown."""
+    """Estimated wall-clock; None where it is unknown, as for the next two."""
+    size: int | None = None
+    """Bytes that it will add to the cache."""
+    memory_mib: float | None = None
+    """Peak memory of the process or the device."""
 
 
-def schedule(plan: Plan) -> tuple[Job, ...]:
-    """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+@dataclass(frozen=True)
+class Estimate:
+    """Expected cost: wall-clock, bytes in the cache and peak memory; None where it is unknown."""
 
-    The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
+    seconds: float | None = None
+    size: int | None = None
+    memory_mib: float | None = None
+
+
+class Costs:
+    """Estimates from a store, each made once."""
+
+    def __init__(self, store: StageStore) -> None:
+        self._store = store
+        self._keys: dict[str, dict[str, list[str]]] = {}
+        self._known: dict[tuple[str, str], Estimate] = {}
+
+    def total(self, stages: Iterable[Stage]) -> Estimate:
+        """The cost of several stages one after the other: unknown as soon as one is; memory is the largest known."""
+        found = [self._of(stage) for stage in stages]
+        seconds, sizes = [one.seconds for one in found], [one.size for one in found]
+        peaks = [one.memory_mib for one in found if one.memory_mib is not None]
+        return Estimate(
+            seconds=None if None in seconds else sum(value for value in seconds if value is not None),
+            size=None if None in sizes else sum(value for value in sizes if value is not None),
+            memory_mib=max(peaks, default=None),
+        )
+
+    def _of(self, stage: Stage) -> Estimate:
+        group = (stage.name, _config(stage.recipe))
+        if group not in self._known:
+            self._known[group] = self._estimate(*group)
+        return self._known[group]
+
+    def _estimate(self, name: str, config: str) -> Estimate:
+        if name not in self._keys:
+            found: dict[str, list[str]] = defaultdict(list)
+            for key, recipe in self._store.recipes(name):
+                found[_config(recipe)].append(key)
+            self._keys[name] = found
+        keys = self._keys[name].get(config, [])[:MAX_SAMPLES]
+        manifests = [manifest for key in keys if (manifest := self._store.manifest(name, key)) is not None]
+        if not manifests:
+            return Estimate()
+        peaks = [float(peak) for each in manifests if (peak := each.facts.get("peak_memory_mib"))]
+        return Estimate(
+            seconds=median(each.seconds for each in manifests),
+            size=round(median(each.size for each in manifests)),
+            memory_mib=median(peaks) if peaks else None,
+        )
+
+
+def _config(recipe: Mapping[str, Any]) -> str:
+    """The configuration of a stage without its seed, to compare by."""
+    config = recipe.get("config")
+    plain = {name: value for name, value in config.items() if name != "seed"} if isinstance(config, dict) else config
+    return json.dumps(plain, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class WaitingCell:
+    """A cell to be run; ``missing`` are the stages to be made for it by key, upstream first, without the result."""
+
+    cell: GridCell
+    graph: CellGraph
+    missing: Mapping[str, Stage]
+
+
+class Sharing:
+    """Divides the missing stages of waiting cells into those that several cells need and the cells' own.
+
+    A shared stage whose only missing consumer is another shared stage is made by that one's job.
     """
-    resources = {planned.cell.name: planned.cell.resources for planned in plan.cells}
-    shared = {
-        stage.name: Job(
-            name=stage.name,
-            request=stage.request,
-            until=stage.until,
-            keys=stage.keys,
-            needs=stage.needs,
-            cells=stage.cells,
-            resources=_largest([resources[name] for name in stage.cells if name in resources]),
-            seconds=stage.seconds,
-        )
-        for stage in plan.shared
-    }
-    out: dict[str, Job] = {}
 
-    def add(name: str) -> None:
-        if name in shared and name not in out:
-            for need in shared[name].needs:
-                add(need)
-            out[name] = shared[name]
+    def __init__(self, waiting: Sequence[WaitingCell], costs: Costs) -> None:
+        self._costs = costs
+        self._cells: dict[str, list[WaitingCell]] = defaultdict(list)
+        missing: dict[str, Stage] = {}
+        consumers: dict[str, set[str]] = defaultdict(set)
+        for each in waiting:
+            missing |= each.missing
+            for key in each.missing:
+                self._cells[key].append(each)
+            for stage in each.graph.result.inputs.values():
+                consumers[stage.key].add(each.cell.name)
+        for key, stage in missing.items():
+            for upstream in stage.inputs.values():
+                consumers[upstream.key].add(key)
+        self._shared = {key: stage for key, stage in missing.items() if len(self._cells[key]) > 1}
+        self._leader: dict[str, str] = {}
+        for key in reversed(self._shared):
+            only = next(iter(consumers[key])) if len(consumers[key]) == 1 else ""
+            self._leader[key] = self._leader[only] if only in self._shared else key
+        self._names = {key: self._name(key) for key in dict.fromkeys(self._leader.values())}
 
-    for planned in plan.cells:
-        if not planned.waits:
-            continue
-        for name in planned.needs:
-            add(name)
-        cell = planned.cell
-        out[cell.name] = Job(
-            name=cell.name,
-            request=cell.request,
-            needs=planned.needs,
-            cells=(cell.name,),
-            resources=cell.resources,
-            seconds=planned.seconds,
-        )
-    return tuple(out.values())
+    def jobs(self) -> Iterator[Job]:
+        """Jobs of the shared stages, each behind those it needs."""
+        members: dict[str, list[Stage]] = defaultdict(list)
+        for key, stage in self._shared.items():
+            members[self._leader[key]].append(stage)
+        for leader in (key for key in self._shared if key in members):
+            group, cells = members[leader], [each.cell for each in self._cells[leader]]
+            needs = dict.fromkeys(
+                self._leader[up.key] for one in group for up in one.inputs.values() if up.key in self._shared
+            )
+            yield Job(
+                name=self._names[leader],
+                request=cells[0].request,
+                until=self._shared[leader].name,
+                keys=tuple(stage.key for stage in group),
+                needs=tuple(self._names[key] for key in needs if key != leader),
+                cells=tuple(cell.name for cell in cells),
+                resources=_largest([cell.resources for cell in cells]),
+                **vars(self._costs.total(group)),
+            )
+
+    def needs(self, waiting: WaitingCell) -> tuple[str, ...]:
+        """Names of the shared stages to be made for a cell."""
+        return tuple(dict.fromkeys(self._names[self._leader[key]] for key in waiting.missing if key in self._shared))
+
+    def cost(self, waiting: WaitingCell) -> Estimate:
+        """The cost of the cell's own stages."""
+        return self._costs.total(stage for key, stage in waiting.missing.items() if key not in self._shared)
+
+    def _name(self, key: str) -> str:
+        stage, first = self._shared[key], self._cells[key][0]
+        cell = first.graph.cell
+        where = [cell.task if "task" in _upstream_names(stage) else str(first.cell.axes.get("dataset", ""))]
+        if stage.name not in ("dataset", "task", "features"):
+            where += [cell.backbone, cell.scale, f"seed {cell.seed}"]
+        return f"{stage.title}: {', '.join(filter(None, where))} ({key[:8]})"
+
+
+def _upstream_names(stage: Stage) -> set[str]:
+    return {stage.name}.union(*(_upstream_names(upstream) for upstream in stage.inputs.values()))
 
 
 def _largest(found: Sequence[Resources]) -> Resources:
     """The most of each resource; a limit that one of them does not have, none has."""
     fields: dict[str, Any] = {}
-    for name in Resources.model_fields if found else ():
+    for name in Resources.model_fields:
         values = {getattr(each, name) for each in found}
         fields[name] = None if None in values else max(values)
     return Resources(**fields)
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Sums over the jobs whose cost is known.
-
-    Attributes:
-        seconds: Of all jobs one after the other.
-        longest: Of the longest chain of jobs that need each other: no number of processes takes less.
-        at_least: Lower bound for ``processes`` processes.
-        size: Bytes that will be added to the cache.
-        jobs: Number of jobs.
-        unknown: Number of jobs whose time is unknown.
-        unknown_size: Number of jobs whose size is unknown.
-    """
-
-    seconds: float
-    longest: float
-    at_least: float
-    processes: int
-    size: int
-    jobs: int
-    unknown: int
-    unknown_size: int
-
-
-def outlook(plan: Plan, processes: int = 1) -> Outlook:
-    """Add up a plan."""
-    waiting: list[SharedStage | PlannedCell] = [*plan.shared, *(planned for planned in plan.cells if planned.waits)]
-    seconds = sum(one.seconds or 0.0 for one in waiting)
-    ends: dict[str, float] = {}
-    for job in schedule(plan):
-        begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
-        ends[job.name] = begins + (job.seconds or 0.0)
-    longest = max(ends.values(), default=0.0)
-    return Outlook(
-        seconds=seconds,
-        longest=longest,
-        at_least=max(seconds / processes, longest),
-        processes=processes,
-        size=sum(one.size or 0 for one in waiting),
-        jobs=len(waiting),
-        unknown=sum(one.seconds is None for one in waiting),
-        unknown_size=sum(one.size is None for one in waiting),
-    )

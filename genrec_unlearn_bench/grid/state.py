@@ -31,13 +31,13 @@ from pydantic import ConfigDict, ValidationError
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
+from genrec_unlearn_bench.grid.reader import read_grid
 from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.spec import read_grid
 
 OPTION = "--cache-dir"
 
 SILENCE = 120.0
-"""Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 20."""
+"""Seconds without a heartbeat after which a job on another machine counts as lost; heartbeats come every 10."""
 
 How = Literal["", "done", "failed", "died", "over time", "over memory", "stopped"]
 """How an attempt ended. ``failed``: the job raised an error. ``died``: its process ended without reporting. ``over …``:
@@ -150,6 +150,7 @@ class SweepFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.slurm = root / "slurm"
+        self._read: dict[str, tuple[tuple[int, int, int], JobState]] = {}
 
     @classmethod
     def of(cls, cache: Path, grid: str) -> SweepFolder:
@@ -195,6 +196,25 @@ class SweepFolder:
         """State of a job; None where nothing is known."""
         return _read_state(self.state_file(job))
 
+    def states(self) -> dict[str, JobState]:
+        """States of all jobs by name; files that have not changed since the last call are not read again."""
+        try:
+            entries = list(os.scandir(self.root / "jobs"))
+        except OSError:
+            return {}
+        for entry in entries:
+            # Drafts have another ending.
+            if not entry.name.endswith(".json"):
+                continue
+            with suppress(OSError):
+                status = entry.stat()
+                signature = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if entry.name not in self._read or self._read[entry.name][0] != signature:
+                    state = _read_state(Path(entry.path))
+                    if state is not None:
+                        self._read[entry.name] = (signature, state)
+        return {state.job: state for _, state in self._read.values()}
+
     def write(self, state: JobState) -> None:
         """Replace the state of a job: readers see the old file or the new one. Raises StorageError."""
         path = self.state_file(state.job)
@@ -218,33 +238,6 @@ class SweepFolder:
             yield
         finally:
             lock.release()
-
-
-class JobStates:
-    """States of all jobs of a sweep; each look reads only the files that have changed."""
-
-    def __init__(self, folder: SweepFolder) -> None:
-        self._place = folder.root / "jobs"
-        self._seen: dict[str, tuple[int, int, int]] = {}
-        self._states: dict[str, JobState] = {}
-
-    def look(self) -> dict[str, JobState]:
-        """The states by job."""
-        try:
-            entries = list(os.scandir(self._place))
-        except OSError:
-            return {}
-        for entry in entries:
-            if entry.name.startswith(".") or not entry.name.endswith(".json"):
-                continue
-            with suppress(OSError):
-                status = entry.stat()
-                signature = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if self._seen.get(entry.name) != signature:
-                    state = _read_state(Path(entry.path))
-                    if state is not None:
-                        self._seen[entry.name], self._states[state.job] = signature, state
-        return self._states
 
 
 def sweeps(cache: Path) -> list[SweepFolder]:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.grid.schedule import RESULT
-from genrec_unlearn_bench.grid.state import SILENCE, JobState, JobStates, State, SweepFolder, tail
+from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 Axis = Literal["backbone", "task", "method", "stage"]
@@ -85,79 +85,59 @@ class SweepStatus(StrictModel):
         return any(not job.late for job in self.running) or self.waits
 
 
-class SweepView:
-    """Looks at one sweep again and again; each look reads only what has changed."""
-
-    def __init__(self, folder: SweepFolder) -> None:
-        self._folder = folder
-        self._states = JobStates(folder)
-
-    def look(self, *, by: Axis = "backbone", tails: int = 0, now: float | None = None) -> SweepStatus:
-        """The sweep as it stands.
-
-        Args:
-            by: The axis by which jobs are counted.
-            tails: Lines of a failed job's log.
-            now: Seconds since the epoch; None takes the clock's.
-        """
-        now = time.time() if now is None else now
-        facts, listed, states = self._folder.facts(), self._folder.jobs(), self._states.look()
-        counts: Counter[State] = Counter()
-        groups: dict[str, Counter[State]] = defaultdict(Counter)
-        running, failed, queued, waits = [], [], [], False
-        for job in listed:
-            state = states.get(job["name"])
-            shown = _shown(state, facts.started if facts else 0.0)
-            if state is not None and shown == "running":
-                running.append(_running(state, now))
-            elif state is not None and shown in ("failed", "skipped", "lost"):
-                failed.append(self._failed(state, shown, tails))
-            elif shown == "queued":
-                queued.append(job["name"])
-                waits = waits or (state is not None and state.owned)
-            counts[shown] += 1
-            groups[_group(job, by)][shown] += 1
-        known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
-        cells = [job["name"] for job in listed if job["until"] == RESULT]
-        ready = sum(name in known and known[name].state == "done" for name in cells)
-        done = facts.done if facts else 0
-        return SweepStatus(
-            grid=facts.grid if facts else self._folder.root.name,
-            folder=str(self._folder.root),
-            results=facts.results_dir if facts else "",
-            command=facts.command if facts else "",
-            last=max((state.updated for state in known.values()), default=None),
-            counts={name: counts[name] for name in STATES},
-            groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
-            cells=max(facts.cells if facts else 0, len(cells) + done),
-            ready=ready + done,
-            running=tuple(sorted(running, key=lambda one: -one.seconds)),
-            failed=tuple(failed),
-            queued=tuple(queued),
-            seconds_left=seconds_left(listed, known, now),
-            waits=waits,
-        )
-
-    def _failed(self, state: JobState, shown: State, tails: int) -> FailedJob:
-        log = self._folder.log(state.job)
-        return FailedJob(
-            job=state.job,
-            state=shown,
-            attempt=state.attempts,
-            error=state.error or ("its process is gone" if shown == "lost" else ""),
-            log=str(log),
-            tail=tuple(tail(log, tails)) if tails and shown != "skipped" else (),
-        )
-
-
-def seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
-    """Seconds of wall-clock until all jobs are done, if as many run at a time as now.
-
-    A job takes the median of finished jobs of its kind, else its estimate. None where nothing runs, or where the time
-    of some job is unknown.
+def sweep_status(
+    folder: SweepFolder, *, by: Axis = "backbone", tails: int = 0, now: float | None = None
+) -> SweepStatus:
+    """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
     Args:
-        listed: Jobs as plain JSON.
+        by: The axis by which jobs are counted.
+        tails: Lines of a failed job's log.
+        now: Seconds since the epoch; None takes the clock's.
+    """
+    now = time.time() if now is None else now
+    facts, listed, states = folder.facts(), folder.jobs(), folder.states()
+    counts: Counter[State] = Counter()
+    groups: dict[str, Counter[State]] = defaultdict(Counter)
+    running, failed, queued, waits = [], [], [], False
+    for job in listed:
+        state = states.get(job["name"])
+        shown = _shown(state, facts.started if facts else 0.0)
+        if state is not None and shown == "running":
+            running.append(_running(state, now))
+        elif state is not None and shown in ("failed", "skipped", "lost"):
+            failed.append(_failed(folder, state, shown, tails))
+        elif shown == "queued":
+            queued.append(job["name"])
+            waits = waits or (state is not None and state.owned)
+        counts[shown] += 1
+        groups[_group(job, by)][shown] += 1
+    known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
+    cells = [job["name"] for job in listed if job["until"] == RESULT]
+    ready = sum(name in known and known[name].state == "done" for name in cells)
+    done = facts.done if facts else 0
+    return SweepStatus(
+        grid=facts.grid if facts else folder.root.name,
+        folder=str(folder.root),
+        results=facts.results_dir if facts else "",
+        command=facts.command if facts else "",
+        last=max((state.updated for state in known.values()), default=None),
+        counts={name: counts[name] for name in STATES},
+        groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
+        cells=max(facts.cells if facts else 0, len(cells) + done),
+        ready=ready + done,
+        running=tuple(sorted(running, key=lambda one: -one.seconds)),
+        failed=tuple(failed),
+        queued=tuple(queued),
+        seconds_left=_seconds_left(listed, known, now),
+        waits=waits,
+    )
+
+
+def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
+    """Seconds of wall-clock until all jobs are done, if as many run at a time as now; None where that is unknown.
+
+    A job takes the median of finished jobs of its kind, else its estimate.
     """
     at_a_time = sum(state.state == "running" for state in states.values())
     took, waiting = defaultdict(list), []
@@ -209,4 +189,16 @@ def _running(state: JobState, now: float) -> RunningJob:
         attempt=state.attempts,
         seconds=max(0.0, now - (state.started or state.updated)),
         late=f"silent for {silent:.0f} s" if silent > SILENCE else "",
+    )
+
+
+def _failed(folder: SweepFolder, state: JobState, shown: State, tails: int) -> FailedJob:
+    log = folder.log(state.job)
+    return FailedJob(
+        job=state.job,
+        state=shown,
+        attempt=state.attempts,
+        error=state.error or ("its process is gone" if shown == "lost" else ""),
+        log=str(log),
+        tail=tuple(tail(log, tails)) if tails and shown != "skipped" else (),
     )

@@ -1,4 +1,4 @@
-"""Environment of a run: device, threads, package versions, commit. Chosen once, recorded with every result.
+"""Environment of a run: device, threads, determinism, package versions, commit; time and memory of a block of work.
 
 ``versions.txt`` is the repository's ``constraints.txt``: the versions that results are reproduced with. Others are
 allowed; they may round otherwise, so that the same command need not give the same bits.
@@ -10,12 +10,15 @@ import os
 import platform
 import re
 import subprocess
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -36,6 +39,11 @@ PACKAGES = (
     "transformers",
 )
 """Packages whose version can change a number."""
+
+VERSIONS_FILE = "versions.txt"
+INTERVAL = 0.02
+"""Seconds between two readings of the resident memory."""
+MIB = float(1 << 20)
 
 
 def resolve_device(wanted: str) -> str:
@@ -75,8 +83,8 @@ def default_threads() -> int:
 def determinism(threads: int) -> Iterator[None]:
     """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
 
-    Everything is put back afterwards. On CPU the same seed then gives the same numbers to the bit, for the same
-    number of threads; on GPU kernels without a deterministic form only warn.
+    Everything is restored afterwards. On CPU the same seed then gives the same numbers to the bit, for the same number
+    of threads; on GPU kernels without a deterministic form only warn.
     """
     import torch
 
@@ -106,7 +114,7 @@ def precision(device: str) -> str:
 
 
 def describe(device: str, *, threads: int) -> Environment:
-    """The record's account of this machine."""
+    """The environment as a record holds it."""
     import torch
 
     on_gpu = device.startswith("cuda")
@@ -125,7 +133,7 @@ def describe(device: str, *, threads: int) -> Environment:
 
 
 def arithmetic() -> dict[str, str]:
-    """What sums are rounded by, beside versions: the processor's instructions and the libraries of matrix products."""
+    """What rounding depends on besides versions: the processor's instructions and the libraries of matrix products."""
     import numpy
     import torch
 
@@ -149,6 +157,112 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
+class VersionMismatch(NamedTuple):
+    """An installed package whose version is not the lock's."""
+
+    package: str
+    installed: str
+    locked: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.installed} (lock {self.locked})"
+
+
+@cache
+def locked_versions() -> dict[str, str]:
+    """Version by package, names in their canonical form."""
+    text = resources.files("genrec_unlearn_bench.pipeline").joinpath(VERSIONS_FILE).read_text(encoding="utf-8")
+    pairs = [line.partition("#")[0].partition(";")[0].strip().partition("==") for line in text.splitlines()]
+    return {canonicalize_name(name.strip()): version.strip() for name, equals, version in pairs if equals}
+
+
+def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
+    """Installed packages that differ from the lock.
+
+    Args:
+        packages: By default those that can change a number; None for all that are locked.
+    """
+    locked = locked_versions()
+    installed = versions(sorted(locked) if packages is None else packages)
+    wanted = {package: locked.get(canonicalize_name(package)) for package in installed}
+    # A local build of the same release (2.13.0+cpu) is the locked version.
+    return tuple(
+        VersionMismatch(package, version, lock)
+        for package, version in installed.items()
+        if (lock := wanted[package]) is not None and version.partition("+")[0] != lock.partition("+")[0]
+    )
+
+
+def format_version_mismatches() -> str:
+    """A line for the user; empty where nothing differs."""
+    found = version_mismatches()
+    return f"environment differs from the lock: {', '.join(map(str, found))}" if found else ""
+
+
+@dataclass
+class Reading:
+    """Cost of a block, filled in when the block ends.
+
+    Attributes:
+        seconds: Wall-clock, with the GPU's queue drained at both ends.
+        peak_memory_mib: Peak resident memory of the process on CPU, peak allocated memory of the device on GPU.
+    """
+
+    seconds: float = 0.0
+    peak_memory_mib: float = 0.0
+
+
+@contextmanager
+def metered(device: str) -> Iterator[Reading]:
+    """Measure the block. The reading is complete once the block has ended, also when it failed."""
+    reading = Reading()
+    on_gpu = device.startswith("cuda")
+    with _gpu_memory(device, reading) if on_gpu else _resident_memory(reading):
+        began = time.perf_counter()
+        try:
+            yield reading
+        finally:
+            if on_gpu:
+                import torch
+
+                torch.cuda.synchronize(device)
+            reading.seconds = time.perf_counter() - began
+
+
+@contextmanager
+def _gpu_memory(device: str, reading: Reading) -> Iterator[None]:
+    import torch
+
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    try:
+        yield
+    finally:
+        reading.peak_memory_mib = torch.cuda.max_memory_allocated(device) / MIB
+
+
+@contextmanager
+def _resident_memory(reading: Reading) -> Iterator[None]:
+    import psutil
+
+    process = psutil.Process()
+    done = threading.Event()
+    peak = [process.memory_info().rss]
+
+    def watch() -> None:
+        while not done.wait(INTERVAL):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        reading.peak_memory_mib = max(peak[0], process.memory_info().rss) / MIB
+
+
 def _processor() -> str:
     # platform.processor() is empty on most Linux systems.
     try:
@@ -170,64 +284,9 @@ def _commit() -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(  # noqa: S603
-            ["git", "-C", str(folder), *arguments],  # noqa: S607
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-VERSIONS_FILE = "versions.txt"
-
-
-@dataclass(frozen=True)
-class VersionMismatch:
-    """An installed package whose version is not the lock's."""
-
-    package: str
-    installed: str
-    locked: str
-
-    def __str__(self) -> str:
-        return f"{self.package} {self.installed} (lock {self.locked})"
-
-
-@cache
-def locked_versions() -> dict[str, str]:
-    """Version by package, names in their canonical form."""
-    text = resources.files("genrec_unlearn_bench.pipeline").joinpath(VERSIONS_FILE).read_text(encoding="utf-8")
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        name, equals, version = line.partition("#")[0].partition(";")[0].strip().partition("==")
-        if equals:
-            found[canonicalize_name(name.strip())] = version.strip()
-    return found
-
-
-def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
-    """Installed packages that differ from the lock.
-
-    Args:
-        packages: Which are looked at: by default those that can change a number, None for all that are locked.
-    """
-    locked = locked_versions()
-    known = versions(sorted(locked if packages is None else packages))
-    found = [
-        VersionMismatch(package, installed, locked[canonicalize_name(package)])
-        for package, installed in known.items()
-        if canonicalize_name(package) in locked
-    ]
-    # A local build of the same release (2.13.0+cpu) is the locked version.
-    return tuple(one for one in found if one.installed.partition("+")[0] != one.locked.partition("+")[0])
-
-
-def format_version_mismatches() -> str:
-    """A line that names the packages whose version is not the lock's; empty where nothing differs."""
-    found = version_mismatches()
-    return f"environment differs from the lock: {', '.join(map(str, found))}" if found else ""

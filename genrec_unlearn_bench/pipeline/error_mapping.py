@@ -11,16 +11,34 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import genrec_unlearn_bench
-from genrec_unlearn_bench.errors import BenchError, StorageError
+from genrec_unlearn_bench.errors import BenchError, OutOfMemory, StorageError
 from genrec_unlearn_bench.files import storage_error
-from genrec_unlearn_bench.pipeline.resources import MEMORY_HINT, is_out_of_memory
 from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+
+_SIGNS = (
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_failed",
+    "std::bad_alloc",
+    "failed to map segment",
+    "can't start new thread",
+)
+"""How torch's allocators, cuBLAS and the system (``ulimit -v`` included) report exhausted memory in other errors."""
+
+MEMORY_HINT = (
+    "finished stages are kept; run it again with a smaller batch (--set batch_size=64, --set-backbone "
+    "training.batch_size=64, training.rows_at_once=8 or training.gradient_checkpointing=true where the backbone has "
+    "them), a smaller --scale or another --device"
+)
 
 
 def to_user_error(fault: BaseException) -> BenchError:
@@ -61,10 +79,37 @@ def to_user_error(fault: BaseException) -> BenchError:
     )
 
 
-def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """The innermost frame in the file of a method that does not ship with the suite; None where none took part.
+def is_out_of_memory(fault: BaseException) -> bool:
+    """Whether a fault says that memory ran out."""
+    if isinstance(fault, MemoryError):
+        return True
+    return isinstance(fault, RuntimeError | OSError | ImportError) and any(
+        sign in str(fault).lower() for sign in _SIGNS
+    )
 
-    An exception inside the suite, called by the method with arguments that do not fit, is the method's as well.
+
+@contextmanager
+def enough_memory(work: str, *, device: str) -> Iterator[None]:
+    """Turn exhausted memory inside the block into OutOfMemory, whose message names ``work``; other faults pass."""
+    try:
+        yield
+    except Exception as fault:
+        if not is_out_of_memory(fault):
+            raise
+        if device.startswith("cuda"):
+            import torch
+
+            # What the failed work had cached is given back, for the cells that follow.
+            torch.cuda.empty_cache()
+        raise OutOfMemory(
+            f"memory is exhausted on {device} during {work}: {_first_line(fault)}", hint=MEMORY_HINT
+        ) from fault
+
+
+def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The innermost frame in the file of a method that does not ship with the suite; None where there is none.
+
+    An exception inside the suite that such a method called with wrong arguments is the method's as well.
     """
     files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
     suite = importlib.util.find_spec(METHOD_PACKAGE)
@@ -83,7 +128,7 @@ def _refusal(fault: BaseException) -> StorageError | None:
             where=str(fault).partition("'")[2].rstrip("'") or None,
             hint="remove the link, or choose another place",
         )
-    # Nothing tells whether it happened in reading or in writing, but for codes that only writing has.
+    # Only some codes say that it happened in writing.
     writing = not isinstance(fault, OSError) or fault.errno in _OF_WRITING
     verb = "write" if writing else "read or write"
     return storage_error(fault, Path.cwd(), "--cache-dir, --results-dir", verb=verb)

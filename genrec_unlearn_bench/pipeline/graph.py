@@ -11,8 +11,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.measure import MeasurementStages
+from genrec_unlearn_bench.pipeline.stages.evaluate import MeasurementStages, evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
@@ -49,24 +48,34 @@ def build_result(
         DataMissing: The dataset's files are nowhere and could not be had.
     """
     known: Memo = {} if memo is None else memo.setdefault((resolved.seed, resolved.shared), {})
-    data, sids, original, retrained = _once(
-        known, "recommender", lambda: recommender_stages(resolved, progress, download=download)
+
+    def shared(role: str, make: Callable[..., T], *arguments: Any) -> T:
+        if role not in known:
+            known[role] = make(*arguments)
+        found: T = known[role]
+        return found
+
+    def measured(role: str, model: Stage, as_untrained: bool = False) -> dict[str, Stage]:
+        stages = MeasurementStages(resolved, data, sids, model, as_untrained).build()
+        return {f"measured {name} of {role}": stage for name, stage in stages.items()}
+
+    data, sids, original, retrained = shared(
+        "recommender", partial(recommender_stages, resolved, progress, download=download)
     )
     row, steps = _row(resolved, data, sids, original, retrained)
-    oracles = range(resolved.request.oracle_seeds)
     models = {"original": original}
-    models |= {f"retrain {number}" if number else "retrain": retrained[number] for number in oracles}
-    scores = {}
+    for number in range(resolved.request.oracle_seeds):
+        models[f"retrain {number}" if number else "retrain"] = retrained[number]
+    inputs = {**data, "sids": sids, **models, "row": row}
     for role, model in models.items():
-        scores[f"scores of {role}"] = _once(known, role, partial(evaluate_stage, resolved, data, sids, model))
-    scores["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
-    inputs = {**data, "sids": sids, **models, "row": row, **scores, **steps}
+        inputs[f"scores of {role}"] = shared(role, evaluate_stage, resolved, data, sids, model)
+    inputs["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
+    inputs |= steps
     if resolved.suite.measurements:
-        stages = MeasurementStages(resolved, data, sids)
         for role, model in models.items():
-            inputs |= _once(known, ("measured", role), partial(_measured, stages, role, model))
-        inputs |= _measured(stages, "row", row)
-        inputs |= _once(known, "untrained", partial(_measured, stages, "untrained", original, as_untrained=True))
+            inputs |= shared(f"measured {role}", measured, role, model)
+        inputs |= measured("row", row)
+        inputs |= shared("untrained", measured, "untrained", original, True)
     if resolved.request.shadows:
         inputs["shadows"] = shadow_stage(resolved, data, sids, original)
     # Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two rulesets
@@ -78,7 +87,7 @@ def build_result(
 def recommender_stages(
     resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
 ) -> tuple[dict[str, Stage], Stage, Stage, list[Stage]]:
-    """What a cell shares with all methods on its task, backbone and seed: data, served SIDs, original, oracles.
+    """The stages that a cell shares with all methods on its task, backbone and seed: data, SIDs, original, oracles.
 
     At least one oracle is built, as the row ``retrain`` is one; ``build_result`` refers to those that are asked for.
     """
@@ -92,10 +101,9 @@ def recommender_stages(
 
 
 def served_sids(resolved: ResolvedRequest, tokenised: Stage, original: Stage) -> Stage:
-    """The semantic IDs that the original recommender serves with.
+    """The semantic IDs that the original recommender serves with: the space of oracles and measurements.
 
-    They are the tokenizer's own, except where the backbone trains its tokenizer along (ETEGRec): then they are those it
-    ended with. Oracles "on the same SIDs" and measurements in the original ID space mean these.
+    They are the tokenizer's own, except where the backbone trains its tokenizer as well (ETEGRec).
     """
     if not resolved.backbone.trains_tokenizer:
         return tokenised
@@ -124,15 +132,3 @@ def _row(
     if name == "sasrec":
         return TrainingStages(resolved, data).sasrec(), {}
     raise BenchError(f"the reference row {name!r} has no recipe")
-
-
-def _measured(stages: MeasurementStages, role: str, model: Stage, *, as_untrained: bool = False) -> dict[str, Stage]:
-    found = stages.of(model, as_untrained=as_untrained)
-    return {f"measured {name} of {role}": stage for name, stage in found.items()}
-
-
-def _once(known: Memo, name: Hashable, make: Callable[[], T]) -> T:
-    if name not in known:
-        known[name] = make()
-    found: T = known[name]
-    return found

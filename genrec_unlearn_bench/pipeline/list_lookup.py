@@ -1,8 +1,7 @@
-"""From a run's record to what it was measured on and what it recommended: stages that only the cache holds; and these
-lists as TREC files for other evaluation tools.
+"""Dataset and ranked lists of a run, from the cache that made it; and the lists as TREC files.
 
-A result folder has numbers and no lists. The record names its stages by key, so they are found wherever the cache of
-that run is at hand; what is not there is not computed here, as that may take hours, but the command for it is given.
+A result folder has numbers and no lists. Its record names the stages by key, so they are found where the cache of that
+run is; what is missing is not computed here, as that may take hours: the error names the command.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import BEAMS
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER
-from genrec_unlearn_bench.store.store import StageStore, StoredStage
+from genrec_unlearn_bench.store.manifest import StoredStage
+from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RunLists:
-    """What a run recommended to every test example.
+    """Ranked lists of a run.
 
     Attributes:
         rankings: By group and beam, [M, k]; M is 0 where the group has no examples.
-        per_user: The table that says whose list it is (``per_user.COLUMNS``), whole.
+        per_user: The per-user table (``per_user.COLUMNS``), whose rows are those of the lists.
     """
 
     record: RunRecord
@@ -47,7 +47,7 @@ class RunLists:
         return self._column(group, "user")
 
     def targets(self, group: Group) -> IntArray:
-        """[M] what was to be predicted."""
+        """[M] target of each example."""
         return self._column(group, "target")
 
     def ranks(self, group: Group, beam: int) -> IntArray:
@@ -87,14 +87,19 @@ class Exported:
     """One file.
 
     Attributes:
-        lines: How many lines it has: filled places of all lists, or test examples.
-        queries: How many test examples the group has.
+        lines: Number of filled places of all lists, or of test examples.
+        queries: Number of test examples of the group.
     """
 
     name: str
     text: str
     lines: int
     queries: int
+
+    @classmethod
+    def of(cls, name: str, lines: Iterator[str], queries: int) -> Exported:
+        written = list(lines)
+        return cls(name, "".join(f"{line}\n" for line in written), len(written), queries)
 
 
 def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
@@ -108,22 +113,19 @@ def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]
     cell = found.record.cell
     # The columns are separated by blanks.
     tag = "_".join(f"{cell.method}-{cell.scale}-seed{cell.seed}-{found.record.key[:10]}".split())
-    for group in dict.fromkeys(group for group, _ in found.rankings):
+    written: set[Group] = set()
+    for (group, beam), ranking in found.rankings.items():
         targets = found.targets(group)
         if not len(targets):
             continue
-        yield _file(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
-        for (of, beam), ranking in found.rankings.items():
-            if of is group:
-                lines = trec_run(ranking, ids=ids, tag=tag)
-                yield _file(f"{group.value}.beam{beam}.run", lines, len(targets))
+        if group not in written:
+            written.add(group)
+            yield Exported.of(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
+        yield Exported.of(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
 
 
 def check_names(ids: Sequence[str]) -> None:
-    """Whether the dataset's own identifiers stay what they are as a column of a TREC file.
-
-    Raises UsageError where two of them become one, or one becomes nothing, as blanks cannot stand in a column.
-    """
+    """Raises UsageError where identifiers clash or vanish as a column of a TREC file, which cannot hold blanks."""
     seen: dict[str, str] = {}
     for name in ids:
         column = "_".join(name.split())
@@ -150,8 +152,3 @@ def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> Stored
 def _named(record: RunRecord) -> str:
     cell = record.cell
     return f"{cell.task}, {record.backbone_label or cell.backbone}, {cell.method}, seed {cell.seed}"
-
-
-def _file(name: str, lines: Iterator[str], queries: int) -> Exported:
-    written = list(lines)
-    return Exported(name, "".join(f"{line}\n" for line in written), len(written), queries)

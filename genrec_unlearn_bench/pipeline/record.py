@@ -1,4 +1,4 @@
-"""The result of one run, as it is written to ``result.json``: enough to trust it, compare it and repeat it."""
+"""The record of one run, as it is written to ``result.json``: enough to trust it, compare it and repeat it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 class Cell(StrictModel):
-    """What was run: one cell of a grid."""
+    """One cell of a grid."""
 
     task: str
     backbone: str
@@ -22,8 +22,8 @@ class Cell(StrictModel):
     scale: str
     suite: str
     ruleset: str = "default"
-    """Where the method's configuration came from: default (its own, or what the user set), fixed or tuned. Reference
-    rows have none and say default; they belong to the tables of every ruleset."""
+    """Source of the method's configuration: default (its own, or set by the user), fixed or tuned. Reference rows say
+    default and belong to the tables of every ruleset."""
     requests: int = Field(default=1, ge=1)
     """Into how many requests the forget set was divided, each applied to the last one's model."""
 
@@ -42,7 +42,7 @@ class StageRef(StrictModel):
 
 
 class Cost(StrictModel):
-    """What unlearning cost, by itself."""
+    """Cost of unlearning by itself, and of tuning."""
 
     unlearn_seconds: float
     retrain_seconds: float | None = None
@@ -54,7 +54,7 @@ class Cost(StrictModel):
     tuning_trials: int = 0
     """Configurations that were tried before this one was taken."""
     tuning_seconds: float = 0.0
-    """What trying them took, validation included."""
+    """Time of trying them, validation included."""
 
 
 class Environment(StrictModel):
@@ -79,7 +79,7 @@ class RunRecord(StrictModel):
     suite_version: str
     """Version of this package."""
     key: str
-    """Content key of the result: the row, its evaluation and the oracles it is held against."""
+    """Key of the stage ``result``."""
     cell: Cell
     created: str
     """UTC, ISO 8601."""
@@ -89,7 +89,7 @@ class RunRecord(StrictModel):
     """blake2b of the method's source, or of the reference row's name."""
     method_config: dict[str, Any]
     backbone_label: str = ""
-    """What the backbone is called in results: its name, or the name of the variant that was run."""
+    """Name of the backbone, or of the variant that was run."""
     backbone_config: dict[str, Any]
     sid_config: dict[str, Any]
     encoder: str
@@ -97,8 +97,8 @@ class RunRecord(StrictModel):
     stages: tuple[StageRef, ...]
     environment: Environment
     arithmetic: dict[str, str] = Field(default_factory=dict)
-    """What sums were rounded by: the processor's instructions and the libraries of matrix products. Empty in records
-    that were made before this was kept."""
+    """What rounding depends on: the processor's instructions and the libraries of matrix products; empty in older
+    records."""
     off_lock: dict[str, str] = Field(default_factory=dict)
     """Packages whose version was not the one that the suite's lock names -> the lock's version."""
     cost: Cost
@@ -111,7 +111,7 @@ class RunRecord(StrictModel):
     tables: dict[str, str] = Field(default_factory=dict)
     """blake2b-256 of each ``measurements/<name>.csv``."""
     report: dict[str, Any] = Field(default_factory=dict)
-    """What the method said about itself: items moved by level, collisions, overlap before and after …"""
+    """Notes of the method: items moved by level, collisions, overlap before and after …"""
     per_user_digest: str
     """blake2b-256 of ``per_user.parquet``; empty where nothing could be measured and there is no such file."""
     command: str

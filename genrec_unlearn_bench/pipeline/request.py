@@ -1,4 +1,4 @@
-"""What a user asks for: one cell and how to run it, as the command line and the library both write it."""
+"""A request: one cell and how to run it, as the command line and the library both write it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RunRequest(StrictModel):
     oracle_seeds: int = Field(default=1, ge=0, le=20)
     """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
     requests: int = Field(default=1, ge=1)
-    """Into how many requests the forget set is divided, by concept; each is applied to the last one's model."""
+    """Number of requests the forget set is divided into, by concept; each is applied to the last one's model."""
     shadows: int = Field(default=0, ge=0, le=64)
     """Shadow models that are trained for U-LiRA; 0 trains none and takes none of its metrics."""
     results_dir: Path = Path("results")
@@ -64,13 +64,8 @@ class RunRequest(StrictModel):
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        return shlex.join(
-            self.words(
-                "run",
-                *("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds"),
-                *("measure", "ruleset", "tuned_dir", "requests", "shadows"),
-            )
-        )
+        names = ("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds")
+        return shlex.join(self.words("run", *names, "measure", "ruleset", "tuned_dir", "requests", "shadows"))
 
     def words(self, verb: str, *names: str) -> list[str]:
         """A call of ``verb`` with the task, the method, the named fields and all changes of configurations."""
@@ -80,14 +75,11 @@ class RunRequest(StrictModel):
             if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
                 words += [f"--{name.replace('_', '-')}", text]
-        for option, fields in (
-            ("--set", self.method_set),
-            ("--set-backbone", self.backbone_set),
-            ("--set-sid", self.sid_set),
-            ("--set-measure", self.measure_set),
-        ):
+        changes = {"": self.method_set, "-backbone": self.backbone_set}
+        changes |= {"-sid": self.sid_set, "-measure": self.measure_set}
+        for part, fields in changes.items():
             for name, value in fields.items():
-                words += [option, f"{name}={'null' if value is None else value}"]
+                words += [f"--set{part}", f"{name}={'null' if value is None else value}"]
         return words
 
 
@@ -105,6 +97,6 @@ def changed(preset: M, fields: Mapping[str, Any], *, where: str) -> M:
         if isinstance(place, dict):
             place[last] = value
         else:
-            # The name goes below a plain value: let validation say so under the name as it was given.
+            # The name goes below a plain value: validation reports it under the name as it was given.
             content[name] = value
     return parse(type(preset), content, where=where)

@@ -1,8 +1,12 @@
-"""Resolving a request: every default filled in, every name found, every fault shown before any work is done."""
+"""Resolving a request: defaults filled in, names found, the configuration chosen, every fault shown before any work.
+
+A configuration comes from one of three rulesets (protocol, sec. 5): ``default``, ``fixed`` or ``tuned``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import shlex
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +19,6 @@ from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
@@ -25,10 +28,17 @@ from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encode
 from genrec_unlearn_bench.pipeline.environment import default_threads, precision, resolve_device
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest, changed
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource, config_source
 from genrec_unlearn_bench.registry import Entry, find_method, load_class, methods, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.tuning.choice import check_recommender, recommender_digest
+from genrec_unlearn_bench.tuning.choice import (
+    WHERE,
+    Choice,
+    check_choice,
+    choice_path,
+    read_choice,
+    recommender_digest,
+    shipped_fixed,
+)
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 if TYPE_CHECKING:
@@ -46,7 +56,7 @@ ENCODERS = {
 DEMO = "demo"
 
 MOST_SHADOW_PARAMETERS = 100_000_000
-"""Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times to be measured."""
+"""Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times for one metric."""
 
 _SHARED = attrgetter(*(RunRequest.model_fields.keys() - {"method", "method_set", "ruleset", "seed"}))
 """Fields of a request that all methods and seeds of a grid may have in common."""
@@ -55,11 +65,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class ConfigSource:
+    """Where one run's method configuration comes from.
+
+    Attributes:
+        name: default, fixed or tuned; default for every reference row.
+        fields: Fields of the method's configuration.
+        where: Where they come from, as messages name it.
+        note: A note for the record.
+        choice: The tuning behind it, where it is tuned; ``where`` is its file then.
+    """
+
+    name: str = "default"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    where: str = "--set"
+    note: str = ""
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True)
 class ResolvedRequest:
     """One cell, ready to be run.
 
     Attributes:
-        request: As it was asked for, with the scale filled in.
+        request: As given, with the scale filled in.
         capabilities: What a recommender of these configurations has.
         method: The method with its configuration; None for a reference row.
         method_digest: blake2b-256 of the method's source file, or of the reference row's name.
@@ -92,7 +121,6 @@ class ResolvedRequest:
 
     @cached_property
     def cell(self) -> Cell:
-        """The cell of a grid that this is."""
         return Cell(
             task=self.task.name,
             backbone=self.backbone.name,
@@ -106,12 +134,10 @@ class ResolvedRequest:
 
     @property
     def seed(self) -> int:
-        """The training seed."""
         return self.request.seed
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the dataset's files lie, if the user said so."""
         return self.request.data_dir
 
     @property
@@ -119,6 +145,11 @@ class ResolvedRequest:
         """Device kind and precision, for keys: numbers differ between CPU and GPU, not between two GPUs' indices."""
         kind = self.device.partition(":")[0]
         return {"device": kind, "precision": self.precision} if self.precision else {"device": kind}
+
+    @property
+    def holdout(self) -> dict[str, bool]:
+        """For keys of what is trained or measured without the suite's holdout; empty where the suite has none."""
+        return {"holdout": True} if self.suite.holdout else {}
 
     def of_seed(self, seed: int) -> ResolvedRequest:
         """The same cell with another training seed."""
@@ -128,7 +159,7 @@ class ResolvedRequest:
 class Catalogue:
     """Finds what requests name, each thing once: a grid of thousands of cells names a handful of tasks and methods.
 
-    A file that changes while this lives is not read again.
+    A file that changes meanwhile is not read again.
     """
 
     def __init__(self) -> None:
@@ -137,12 +168,12 @@ class Catalogue:
     def task(self, name: str, data_dir: Path | None = None) -> TaskSpec:
         """As ``find_task``."""
         known = self.tasks()
-        return known[name] if name in known else self.once(("task", name, data_dir), lambda: find_task(name, data_dir))
+        return known[name] if name in known else self.once(("task", name, data_dir), find_task, name, data_dir)
 
     def method(self, name: str) -> Entry:
         """As ``find_method``."""
         known = self.methods()
-        return known[name] if name in known else self.once(("method", name), lambda: find_method(name))
+        return known[name] if name in known else self.once(("method", name), find_method, name)
 
     def tasks(self) -> dict[str, TaskSpec]:
         """As ``data.tasks.tasks``."""
@@ -152,10 +183,10 @@ class Catalogue:
         """As ``registry.methods``."""
         return self.once("methods", methods)
 
-    def once(self, key: Hashable, find: Callable[[], T]) -> T:
-        """What ``find`` gives, called once for each key."""
+    def once(self, key: Hashable, find: Callable[..., T], *arguments: Any) -> T:
+        """The value of ``find``, called once for each key."""
         if key not in self._found:
-            self._found[key] = find()
+            self._found[key] = find(*arguments)
         found: T = self._found[key]  # type: ignore[assignment]
         return found
 
@@ -166,7 +197,7 @@ def resolve(
     """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it.
 
     Args:
-        catalogue: Give the same one for all cells of a grid: what they share is worked out once.
+        catalogue: Give the same one for all cells of a grid: what they share is resolved once.
         source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
     """
     catalogue = catalogue or Catalogue()
@@ -174,19 +205,12 @@ def resolve(
     before = catalogue.once(("original", shared), lambda: replace(_original(request, catalogue), shared=shared))
     entry = catalogue.method(request.method)
     scale = before.scale.value
-    if source is None and request.ruleset == "default":
-        source = ConfigSource(fields=request.method_set)
-    source = source or config_source(request, entry, task=before.task.name, scale=scale)
+    source = source or _config_source(request, entry, before)
     method, config, digest = catalogue.once(
-        ("config", request.method, source.where, repr(sorted(source.fields.items()))),
-        lambda: (*_method(entry, source.fields, where=source.where), source_digest(entry)),
+        ("config", request.method, source.where, repr(sorted(source.fields.items()))), _method, entry, source
     )
     if method is not None:
-        _check_capabilities(method, before.backbone.name, before.capabilities)
-        _check_kind(method, before.task)
-    if source.choice is not None:
-        digest_now = recommender_digest(before.backbone_config, before.sid_config)
-        check_recommender(source.choice, digest_now, before.encoder.key, path=source.path, hint=source.again)
+        _check_method(method, before)
     return replace(
         before,
         request=request if request.scale == scale else request.model_copy(update={"scale": scale}),
@@ -201,12 +225,13 @@ def resolve(
 def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     """The row ``original``: all of a request but its method and seed. Raises UsageError."""
     task = catalogue.task(request.task, request.data_dir)
-    scale = _scale(request.scale, task)
+    of_demo = task.dataset == DEMO
+    scale = Scale(one_of("scale", request.scale or (Scale.SMOKE if of_demo else Scale.SMALL), Scale))
     backbone = load_backbone(request.backbone)
     backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
-    encoder = request.encoder or (ENCODERS[Scale.SMOKE] if task.dataset == DEMO else ENCODERS[scale])
+    encoder = request.encoder or ENCODERS[Scale.SMOKE if of_demo else scale]
     device = resolve_device(request.device)
     resolved = ResolvedRequest(
         request=request.model_copy(update={"scale": scale.value}),
@@ -224,7 +249,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         source=ConfigSource(),
         suite=suite,
         measuring=_measurement_configs(suite, scale.value, request.measure_set),
-        encoder=catalogue.once(("encoder", encoder), lambda: parse_encoder(encoder)),
+        encoder=catalogue.once(("encoder", encoder), parse_encoder, encoder),
         device=device,
         # At smoke scale the matrices are so small that a second thread only costs (demo original: 31 s, alone 26 s).
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
@@ -276,41 +301,77 @@ def _check_shadows(resolved: ResolvedRequest) -> None:
         )
 
 
-def _scale(name: str | None, task: TaskSpec) -> Scale:
-    if name is None:
-        return Scale.SMOKE if task.dataset == DEMO else Scale.SMALL
-    return Scale(one_of("scale", name, Scale))
-
-
-def _method(
-    entry: Entry, fields: Mapping[str, Any], *, where: str
-) -> tuple[UnlearningMethod[Any] | None, MethodConfig]:
+def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] | None, MethodConfig, str]:
+    """A method, its configuration and the digest of its source."""
     if entry.kind == "reference":
-        return None, parse(MethodConfig, fields, where=f"--set (the row {entry.name!r} has nothing to set)")
+        where = f"--set (the row {entry.name!r} has nothing to set)"
+        return None, parse(MethodConfig, source.fields, where=where), source_digest(entry)
     # mypy: an abstract class may be looked for, it is only instantiated below.
     found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
-    config = parse(found.Config, {**entry.fields, **fields}, where=where)
-    return found(config), config
+    config = parse(found.Config, {**entry.fields, **source.fields}, where=source.where)
+    return found(config), config, source_digest(entry)
 
 
-def _check_capabilities(method: UnlearningMethod[Any], backbone: str, found: frozenset[Capability]) -> None:
-    missing = sorted(method.needs - found)
+def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> None:
+    """Refuse a method whose needs the backbone does not meet, or that does not serve the task's kind of request."""
+    missing = sorted(method.needs - before.capabilities)
     if missing:
+        ways = [method.without[capability] for capability in missing if capability in method.without]
         raise CapabilityMissing(
-            f"the method {method.name!r} needs what the backbone {backbone!r} does not have here: {', '.join(missing)}",
-            hint="; ".join(
-                [
-                    *(method.without[capability] for capability in missing if capability in method.without),
-                    "choose another backbone, or a method that does without (bench ls methods)",
-                ]
-            ),
+            f"the method {method.name!r} needs what the backbone {before.backbone.name!r} does not have here: "
+            f"{', '.join(missing)}",
+            hint="; ".join([*ways, "choose another backbone, or a method that does without (bench ls methods)"]),
         )
-
-
-def _check_kind(method: UnlearningMethod[Any], task: TaskSpec) -> None:
-    kind = ConceptKind(task.concept.kind)
-    if kind not in method.kinds:
+    task = before.task
+    if task.kind not in method.kinds:
         raise CapabilityMissing(
-            f"the method {method.name!r} does not serve requests of the kind {kind.value!r}, as {task.name!r} is",
+            f"the method {method.name!r} does not serve requests of the kind {task.kind.value!r}, as {task.name!r} is",
             hint=f"use a task of the kind {' or '.join(sorted(method.kinds))}, or another method (bench ls methods)",
         )
+
+
+def _config_source(request: RunRequest, entry: Entry, before: ResolvedRequest) -> ConfigSource:
+    """The source that a request's ruleset gives. Raises UsageError or ProtocolMismatch where none holds."""
+    if request.ruleset == "default" or entry.kind == "reference":
+        return ConfigSource(fields=request.method_set)
+    if request.method_set:
+        raise UsageError(
+            f"--ruleset {request.ruleset} fixes the configuration of {entry.name!r}, and --set changes it",
+            hint="leave one of the two out",
+        )
+    return _fixed(entry) if request.ruleset == "fixed" else _tuned(request, entry, before)
+
+
+def _fixed(entry: Entry) -> ConfigSource:
+    rules = shipped_fixed().methods
+    if entry.name in rules:
+        return ConfigSource("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
+    if entry.variant_of in rules:
+        # A variant changes something about its method, and should differ from it in nothing else.
+        fields = {**rules[entry.variant_of], **entry.fields}
+        note = f"not in the fixed ruleset: the entry of {entry.variant_of!r}, with the variant's own changes"
+        return ConfigSource("fixed", fields, f"{WHERE}, {entry.variant_of}", note)
+    return ConfigSource("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
+
+
+def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> ConfigSource:
+    task, scale = before.task.name, before.scale.value
+    path = choice_path(request.tuned_dir, task=task, backbone=request.backbone, scale=scale, method=entry.name)
+    wanted = request.model_copy(update={"scale": scale})
+    command = shlex.join(wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "tuned_dir"))
+    if not path.is_file():
+        raise UsageError(
+            f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}", where=str(path), hint=command
+        )
+    choice = read_choice(path)
+    check_choice(
+        choice,
+        entry,
+        seed=request.seed,
+        recommender=recommender_digest(before.backbone_config, before.sid_config),
+        encoder=before.encoder.key,
+        path=path,
+        hint=f"tune again: {command}",
+    )
+    note = f"no trial kept {choice.floor:.0%} of the original's retain NDCG@10 on validation; the nearest was taken"
+    return ConfigSource("tuned", choice.config, str(path), "" if choice.feasible else note, choice)

@@ -2,11 +2,11 @@
 
 ``<results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>/`` holds ``result.json`` (the record), the per-user
 table, the losses as JSON lines, the task's manifest and the tables of measurements beyond the core. Nothing in it
-depends on the cache, so the cache may be removed.
+depends on the cache.
 
 A result's key follows from the resolved request, and resolving imports backbones and methods. So each finished run
 leaves a line in ``<cache>/finished``: request and everything that resolving it reads -> key of the result. Only speed
-depends on it: whatever differs, down to the time of a source file, leads to resolving as usual.
+depends on it: any difference, down to the time of a source file, leads to resolving as usual.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -55,26 +56,23 @@ _OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
 
 
 def result_folder(root: Path, record: RunRecord) -> Path:
-    """Where a record belongs under the results folder."""
+    """Folder of a record under the results folder."""
     return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:_KEY_DIGITS]}"
 
 
 def row_folder(root: Path, cell: Cell) -> Path:
-    """Where all results of a method on a task and backbone lie."""
+    """Folder of all results of a method on a task and backbone."""
     return Path(root, cell.task, cell.backbone, cell.method)
 
 
 def folder_prefix(cell: Cell) -> str:
-    """How the names of a cell's results begin there; ten digits of the key follow."""
+    """Beginning of the names of a cell's results there; ten digits of the key follow."""
     stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
     return f"{cell.scale}-seed{cell.seed}{stream}-"
 
 
 def looks_whole(folder: Path) -> bool:
-    """Whether a result folder has a complete record, and the per-user table that the record speaks of.
-
-    Looks at names and at the ends of files only; ``read_record`` checks every digest.
-    """
+    """Whether a result folder has a complete record and its per-user table, by names and ends of files only."""
     try:
         with open(f"{folder}/{RECORD}", "rb", buffering=0) as handle:
             handle.seek(max(0, handle.seek(0, os.SEEK_END) - 2))
@@ -117,7 +115,7 @@ def write_result(
 
 
 def table_place(name: str) -> str:
-    """Where a measurement's table stands in a result's folder."""
+    """Path of a measurement's table in a result's folder."""
     return f"{MEASUREMENTS}/{name}.csv"
 
 
@@ -127,7 +125,7 @@ def table_bytes(table: pd.DataFrame) -> bytes:
 
 
 def record_text(record: RunRecord) -> str:
-    """The record as JSON for reading and for diffs: indented, one metric a line, absent parts of a metric left out."""
+    """The record as JSON: indented, one metric a line, absent parts of a metric left out."""
     content = record.model_dump(mode="json")
     for name in _OF_SOME_RECORDS:
         if not content[name]:
@@ -145,7 +143,7 @@ def record_text(record: RunRecord) -> str:
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run's folder, its per-user table checked. Raises CorruptArtefact."""
+    """The record of a run's folder, its tables checked. Raises CorruptArtefact."""
     path = folder / RECORD
     hint = "restore the folder, or run the command in its record again"
     try:
@@ -154,17 +152,15 @@ def read_record(folder: Path) -> RunRecord:
         raise CorruptArtefact(f"the result cannot be read: {fault.strerror}", where=str(path), hint=hint) from None
     except ValidationError as fault:
         first = fault.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise CorruptArtefact(
-            f"the result does not fit its schema: {place}: {first['msg']}", where=str(path), hint=hint
-        ) from None
-    table = folder / PER_USER
-    if record.per_user_digest and (not table.is_file() or file_digest(table) != record.per_user_digest):
-        raise CorruptArtefact("the per-user table is missing or was changed", where=str(table), hint=hint)
-    for name, digest in record.tables.items():
-        table = folder / table_place(name)
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise CorruptArtefact(f"the result does not fit its schema: {what}", where=str(path), hint=hint) from None
+    digests = {PER_USER: record.per_user_digest} if record.per_user_digest else {}
+    digests |= {table_place(name): digest for name, digest in record.tables.items()}
+    for name, digest in digests.items():
+        table = folder / name
         if not table.is_file() or file_digest(table) != digest:
-            raise CorruptArtefact("a measurement's table is missing or was changed", where=str(table), hint=hint)
+            what = "the per-user table" if name == PER_USER else "a measurement's table"
+            raise CorruptArtefact(f"{what} is missing or was changed", where=str(table), hint=hint)
     return record
 
 
@@ -174,10 +170,7 @@ def names_a_run(text: str) -> bool:
 
 
 def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
-    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key.
-
-    Raises UsageError where there is none, where several keys begin so, or where a folder holds no record.
-    """
+    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key. Raises UsageError."""
     path = Path(text)
     if path.is_file():
         path = path.parent
@@ -197,24 +190,20 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
     folders = [found.parent for place in places if place.is_dir() for found in sorted(place.rglob(RECORD))]
     matching = [folder for folder in folders if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
     if not matching:
-        hint, where = "name its folder, or look elsewhere: --results-dir", ", ".join(map(str, places))
-        raise UsageError(f"no run's key begins with {text!r}", where=where, hint=hint)
+        raise UsageError(
+            f"no run's key begins with {text!r}",
+            where=", ".join(map(str, places)),
+            hint="name its folder, or look elsewhere: --results-dir",
+        )
     if len(matching) > 1:
         listing = "".join(f"\n  - {folder}" for folder in matching[:8])
         raise UsageError(f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one")
     return matching[0]
 
 
-PACKAGE = Path(__file__).resolve().parents[1]
-
-
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run's record and the folder it was written to.
-
-    Attributes:
-        cached: Whether the result was there already.
-    """
+    """A run's record, the folder it was written to, and whether the result was there already."""
 
     record: RunRecord
     folder: Path
@@ -244,7 +233,7 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
     Faults of the request are not reported here: resolving it does that.
     """
     try:
-        line = _Line.model_validate_json(_place(request, store).read_bytes())
+        line = _Line.model_validate_json(_line_path(request, store).read_bytes())
     except (BenchError, OSError, ValueError):
         return None
     return finished_run(request.results_dir, line.cell, line.key)
@@ -252,16 +241,14 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
 
 def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:
     """Let ``find_finished`` find a run. A store that cannot be written does without."""
-    try:
-        line = _Line(cell=done.record.cell, key=done.record.key)
-        atomic_text(_place(request, store), line.model_dump_json() + "\n", "--cache-dir")
-    except (BenchError, OSError):
-        return
+    line = _Line(cell=done.record.cell, key=done.record.key)
+    with suppress(BenchError, OSError):
+        atomic_text(_line_path(request, store), line.model_dump_json() + "\n", "--cache-dir")
 
 
-def _place(request: RunRequest, store: StageStore) -> Path:
+def _line_path(request: RunRequest, store: StageStore) -> Path:
     """The file for a request and all that resolving it reads. Raises BenchError for a request that is wrong."""
-    # Needed here alone: whoever only reads results does without.
+    # Imported here: whoever only reads results does without.
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.locate import source_digests
     from genrec_unlearn_bench.data.tasks import find_task
@@ -269,35 +256,27 @@ def _place(request: RunRequest, store: StageStore) -> Path:
 
     task = find_task(request.task, request.data_dir)
     spec = find_dataset(task.dataset, request.data_dir)
+    package = ("", ".methods", ".tasks", ".leaderboard")
+    code, methods, tasks, leaderboard = (str(resources.files(f"genrec_unlearn_bench{name}")) for name in package)
+    read = [code, methods, tasks, f"{leaderboard}/rulesets"]
+    read += [str(request.tuned_dir)] if request.ruleset == "tuned" else []
+    read += [value for value in (request.encoder, *request.backbone_set.values()) if isinstance(value, str)]
     content = {
         "request": request.model_dump(mode="json", exclude={"results_dir", "threads"}),
         "data": [source.digest for source in source_digests(spec, request.data_dir, download=False)],
         "method": source_digest(find_method(request.method)),
-        "tuned": _stamps(request.tuned_dir, "*.json") if request.ruleset == "tuned" else [],
-        "encoder": _stamps(Path(request.encoder), "*") if request.encoder and Path(request.encoder).is_dir() else [],
-        "checkpoint": [_stamps(Path(value), "*") for value in request.backbone_set.values() if _is_folder(value)],
         # Which device `auto` means, without asking torch.
         "gpu": [Path("/dev/nvidiactl").exists(), os.environ.get("CUDA_VISIBLE_DEVICES", "")],
-        "sources": [_stamps(PACKAGE, "*.py"), *(_stamps(_content_folder(name), "*") for name in ("methods", "tasks"))],
-        "rulesets": _stamps(_content_folder("leaderboard") / "rulesets", "*"),
+        "read": [_stamps(Path(folder)) for folder in read],
     }
     text = json.dumps(content, sort_keys=True)
     return store.root / "finished" / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
 
 
-def _content_folder(name: str) -> Path:
-    """A folder that stands next to the package in a clone, and inside it in a wheel."""
-    inside = PACKAGE / name
-    return inside if inside.is_dir() else PACKAGE.parent / name
-
-
-def _is_folder(value: object) -> bool:
-    return isinstance(value, str) and Path(value).is_dir()
-
-
-def _stamps(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
+def _stamps(folder: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of every file below a folder; empty where it is none."""
     found = []
-    for path in sorted(folder.rglob(pattern)):
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             status = path.stat()
             found.append((path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns))

@@ -1,10 +1,11 @@
-"""Running a cell: its stages in one loop, then its record, written to the results folder."""
+"""Running a cell: its stages in one loop, then its record, written to the results folder; and SID health alone."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
@@ -19,10 +20,10 @@ from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
-from genrec_unlearn_bench.pipeline.graph import build_result
+from genrec_unlearn_bench.pipeline.graph import build_result, recommender_stages
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource, ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import (
     LOSSES,
     FinishedRun,
@@ -32,7 +33,6 @@ from genrec_unlearn_bench.pipeline.results import (
     table_bytes,
     write_result,
 )
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
 from genrec_unlearn_bench.pipeline.stage import (
     Inputs,
     SessionCache,
@@ -44,8 +44,11 @@ from genrec_unlearn_bench.pipeline.stage import (
 )
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
-from genrec_unlearn_bench.pipeline.stages.stream import StreamMetrics, divided, request_seconds, stream_metrics
+from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
+from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
+from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task
 
@@ -65,7 +68,7 @@ def run_cell(
     """Run one cell and write its result; a result that is there already is read instead.
 
     Args:
-        cache: What earlier cells of this session left in memory; give the same one to all of them.
+        cache: What earlier cells of this session left in memory.
         source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
 
     Raises:
@@ -77,6 +80,31 @@ def run_cell(
     if source is None and place() == 0:
         remember_finished(request, store, done)
     return done
+
+
+def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, served: bool = False) -> SidHealth:
+    """Health of the semantic IDs of a request's task; they are made if they are not in the store.
+
+    Args:
+        served: The IDs that the original recommender serves with, which are others where the backbone trains its
+            tokenizer as well (ETEGRec). The original is trained if need be.
+
+    Raises:
+        UsageError: The request is wrong.
+        BenchError: Data or storage failed.
+    """
+    resolved = resolve(request)
+    context = StageContext(store, progress, device=resolved.device)
+    data, sids, _, _ = recommender_stages(resolved, progress)
+    with determinism(resolved.threads):
+        if not served:
+            sids = TrainingStages(resolved, data).sids()
+        for stage in (*data.values(), sids):
+            materialise(stage, context)
+        table, items = context.load(sids), context.load(data["dataset"]).items
+        split = context.load(data["task"])
+    categories = [path[-1] if path else "" for path in items.categories]
+    return health(table, items_by_concept=split.items, brands=items.brands, categories=categories)
 
 
 def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRun:
@@ -94,29 +122,25 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRu
 
 
 def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
-    """Refuse before any training what depends on the task's data.
-
-    Raises:
-        ProtocolMismatch: The method was tuned when the task resolved to something else.
-        UsageError: The forget set cannot be divided into so many requests.
-    """
+    """Raises before any training: ProtocolMismatch where the method was tuned when the task resolved to something else,
+    UsageError where the forget set cannot be divided into so many requests."""
     inputs = Inputs(result, context)
     if resolved.source.choice is not None:
-        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=resolved.source.path)
+        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=Path(resolved.source.where))
     if resolved.request.requests > 1:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
-        divided(prepared, inputs, resolved.request.requests)
+        prepared = prepare_task(inputs, resolved)
+        divide(prepared.split, prepared.dataset.items, resolved.request.requests)
 
 
 def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:
     inputs = Inputs(result, context)
-    prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
+    prepared = prepare_task(inputs, resolved)
     cost = cost_of(resolved, inputs)
     own, before = inputs["scores of row"], inputs["scores of original"]
     oracles = [inputs[f"scores of {role}"] for role in _oracle_roles(inputs)]
     extra = _extra_metrics(resolved, inputs) if own.measured else ExtraMetrics()
     metrics = _metrics(own, before, oracles, extra) if own.measured else ()
-    stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else StreamMetrics()
+    stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else ExtraMetrics()
     metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
     faults = check_invariants(metrics)
     if faults:
@@ -158,8 +182,7 @@ def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: Extr
 
 
 def _extra_metrics(resolved: ResolvedRequest, inputs: Inputs) -> ExtraMetrics:
-    found = []
-    roles = _oracle_roles(inputs)
+    found, roles = [], _oracle_roles(inputs)
     for name in resolved.suite.measurements:
         measurement = find_measurement(name)
         references = References(
@@ -175,16 +198,15 @@ def _extra_metrics(resolved: ResolvedRequest, inputs: Inputs) -> ExtraMetrics:
     return ExtraMetrics((*extra.values, *inputs["shadows"]), extra.oracles, extra.tables)
 
 
-def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: PreparedTask, cost: Cost) -> StreamMetrics:
+def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: PreparedTask, cost: Cost) -> ExtraMetrics:
     count = resolved.request.requests
-    stream = divided(prepared, inputs, count)
+    stream = divide(prepared.split, prepared.dataset.items, count)
     own, before = inputs["scores of row"], inputs["scores of original"]
     if "step 1" not in inputs:
         seconds = [0.0] * (count - 1) + [cost.unlearn_seconds]
         return stream_metrics(stream, [own] * count, seconds, before=before, cost=cost, fixed=True)
     steps = [inputs.stored(f"step {number}") for number in range(1, count + 1)]
-    notes: list[Mapping[str, object]] = [read_notes(step.path) for step in steps]
-    seconds = request_seconds([step.facts for step in steps], notes)
+    seconds = [float(one.facts["seconds"]) for one in steps if SKIPPED not in read_notes(one.path)["notes"]]
     scores = [inputs[f"scores of step {number}"] for number in range(1, count)]
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
 
@@ -194,7 +216,7 @@ FREE_ROWS = ("original", "popularity", "sasrec")
 
 
 def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
-    """What the row cost by itself, and what the choice of its configuration cost before."""
+    """Cost of the row by itself, and of the choice of its configuration before."""
     retrain = float(inputs.stored("retrain").facts["seconds"]) if "retrain" in inputs else None
     row, choice = inputs.stored("row"), resolved.source.choice
     free, notes = resolved.entry.name in FREE_ROWS, read_notes(row.path)
@@ -204,7 +226,7 @@ def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
         retrain_seconds=retrain,
         share_of_retraining=seconds / retrain if retrain else None,
         peak_memory_mib=0.0 if free else float(row.facts["peak_memory_mib"]),
-        # A method reports every optimiser step; a training reports some, and notes how many there were.
+        # A method reports every optimiser step; a training reports some, and notes their number.
         steps=0 if free else int(notes["notes"].get("train.steps", notes["steps"])),
         tuning_trials=len(choice.trials) if choice is not None else 0,
         tuning_seconds=choice.seconds if choice is not None else 0.0,
@@ -221,12 +243,7 @@ def build_record(
     cost: Cost,
     tables: Mapping[str, bytes],
 ) -> RunRecord:
-    """The record of one run.
-
-    Args:
-        inputs: Of the stage ``result``, whose key the record takes.
-        tables: Tables of measurements as they are written, by name.
-    """
+    """The record of one run, from the inputs of its stage ``result`` and the written tables of measurements."""
     result = inputs.stage
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
@@ -265,7 +282,7 @@ def build_record(
 def _stage_refs(result: Stage, context: StageContext) -> Iterable[StageRef]:
     """Every stage the result was built from, once, upstream first.
 
-    What only served a stage that was there may be gone from the store: then it is not named.
+    An input of a stage that was there may be gone from the store; it is left out then.
     """
     # A reference row is also a reference of itself; its evaluation is then the row's.
     titles = {result.inputs["scores of row"].key: "evaluation"}
@@ -273,13 +290,15 @@ def _stage_refs(result: Stage, context: StageContext) -> Iterable[StageRef]:
         if stage is result:
             continue
         stored = context.cache.stages.get(stage.key)
-        manifest = context.store.manifest(stage.name, stage.key) if stored is None else None
-        title = titles.get(stage.key, stage.title)
-        if stored is not None:
-            cached = stage.key not in context.made
-            yield StageRef(name=title, key=stage.key, digest=stored.digest, seconds=stored.seconds, cached=cached)
-        elif manifest is not None:
-            yield StageRef(name=title, key=stage.key, digest=manifest.digest, seconds=manifest.seconds, cached=True)
+        found = stored or context.store.manifest(stage.name, stage.key)
+        if found is not None:
+            yield StageRef(
+                name=titles.get(stage.key, stage.title),
+                key=stage.key,
+                digest=found.digest,
+                seconds=found.seconds,
+                cached=stage.key not in context.made,
+            )
 
 
 def _batch_size(resolved: ResolvedRequest) -> int:

@@ -1,4 +1,4 @@
-"""Stages as data, and running them: keys known beforehand, loaded inputs, and the loop that makes what is missing."""
+"""Stages as data, and the loop that makes what is missing: keys are known before anything is computed or loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.launch import launched
-from genrec_unlearn_bench.pipeline.resources import enough_memory
+from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
@@ -24,7 +24,8 @@ from genrec_unlearn_bench.store.manifest import content_key, plain
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.store.store import StageStore, StoredStage
+    from genrec_unlearn_bench.store.manifest import StoredStage
+    from genrec_unlearn_bench.store.store import StageStore
 
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
 """Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May
@@ -33,9 +34,9 @@ return facts about the computation itself (seconds, memory), which the manifest 
 Load = Callable[[Any, Path], Any]
 """Called with the stage's ``Inputs`` and its folder."""
 
+NOTES = "notes.json"
 
-def _nothing(context: Any, inputs: Any, folder: Path) -> None:
-    """Compute nothing."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +46,16 @@ class Stage:
     Attributes:
         name: Kind of the artefact, and its folder in the store.
         version: Raised by hand when the outcome can change; ``tests/pipeline/test_versions.py`` asks for it.
-        config: Everything the stage is asked with, defaults filled in. Configuration models stand for their fields.
+        config: All settings, defaults filled in. Configuration models stand for their fields.
         inputs: Upstream stages by role.
         files: Digests of outside content: dataset files, a checkpoint, a method's source file.
         compute: Makes the artefact.
         load: Reads it, by default its folder; given the inputs as well, as an artefact need not repeat what they hold.
-        seed: Seed of torch's global generator (dropout) around ``compute``, derived with the stage's name; None where
+        seed: Of torch's global generator (dropout) around ``compute``, derived with the stage's name; None where
             nothing is drawn from it. Part of the key through ``config`` where it matters.
-        keep: Whether the loaded object is kept in memory for the session: for what nobody changes.
-        distributed: Whether all processes of a launch compute it together, instead of the first alone.
-        label: What progress and the record call it; the name by default.
+        keep: Keep the loaded object in memory for the session; only for what nobody changes.
+        distributed: All processes of a launch compute it together, instead of the first alone.
+        label: Name in progress lines and in the record; ``name`` by default.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Stage:
     config: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Stage] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    compute: Compute = _nothing
+    compute: Compute = lambda context, inputs, folder: None
     load: Load = lambda inputs, folder: folder
     seed: int | None = None
     keep: bool = False
@@ -71,7 +72,7 @@ class Stage:
 
     @cached_property
     def recipe(self) -> dict[str, Any]:
-        """Everything the key depends on, as plain JSON values; stored beside the artefact as ``key.json``."""
+        """Everything the key depends on, as plain JSON values; stored with the artefact as ``key.json``."""
         return {
             "stage": self.name,
             "version": self.version,
@@ -82,12 +83,11 @@ class Stage:
 
     @cached_property
     def key(self) -> str:
-        """blake2b-256 over the recipe, 64 hex digits; knows its inputs by their keys."""
+        """blake2b-256 over the recipe, 64 hex digits."""
         return content_key(self.recipe)
 
     @property
     def title(self) -> str:
-        """The label, or the name where it has none."""
         return self.label or self.name
 
 
@@ -115,17 +115,8 @@ def by_title(goal: Stage) -> dict[str, Stage]:
     return found
 
 
-T = TypeVar("T")
-
-NOTES = "notes.json"
-
-
 class StageLog(Progress):
-    """Collects a stage's steps and notes of its own; bars and lines go to the run's progress.
-
-    Args:
-        work: Folder for what an interrupted computation goes on from (``StageStore.work``).
-    """
+    """Collects the steps and notes of one stage; bars and lines go to the run's progress."""
 
     def __init__(self, outer: Progress, work: Path | None = None) -> None:
         super().__init__(work=work)
@@ -145,7 +136,7 @@ class StageLog(Progress):
         self._outer.follow(stage, step, losses)
 
     def write(self, folder: Path) -> None:
-        """``losses.jsonl`` (one line a step) and ``notes.json``. A loss that is not finite is written as null."""
+        """Write ``losses.jsonl`` (one line a step) and ``notes.json``. A loss that is not finite becomes null."""
         with (folder / LOSSES).open("w", encoding="utf-8") as handle:
             for step in self.steps:
                 losses = {name: _finite(value) for name, value in step.losses.items()}
@@ -156,7 +147,7 @@ class StageLog(Progress):
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
-    """What ``write`` left: ``diverged``, ``steps`` and ``notes``."""
+    """``notes.json`` of a stage: ``diverged``, ``steps`` and ``notes``."""
     content: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
     return content
 
@@ -179,7 +170,7 @@ class SessionCache:
     objects: dict[str, Any] = field(default_factory=dict)
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
-        """The object of that key, made once in a session."""
+        """The object of a key, made once in a session."""
         if key not in self.objects:
             self.objects[key] = make()
         found: T = self.objects[key]
@@ -188,12 +179,15 @@ class SessionCache:
 
 @dataclass(eq=False)
 class StageContext:
-    """Context of one run.
+    """Context of one run: store, progress, in-memory cache.
+
+    Where a launcher started several processes, all of them run the same stages in step: the first owns the store, so
+    what it finds or misses holds for all, and a stage is computed by the first alone unless it is ``distributed``.
 
     Attributes:
         cache: What the session has in memory.
         made: Keys of the stages that this run computed.
-        _alone: While the first of several processes computes a stage that the others wait for.
+        _alone: Whether this is the first process, computing a stage that the others wait for.
     """
 
     store: StageStore
@@ -205,51 +199,43 @@ class StageContext:
 
     @cached_property
     def processes(self) -> Processes:
-        """The processes of this launch."""
         from genrec_unlearn_bench.backbones.distributed import Processes
 
         return Processes(self.device)
 
+    @property
+    def _in_step(self) -> bool:
+        return launched() > 1 and not self._alone
+
     def log(self, stage: Stage | None = None) -> StageLog:
-        """A log for one stage; given the stage, with a folder to go on from after a kill."""
+        """A log for one stage; given the stage, with a folder to resume from after a kill."""
         return StageLog(self.progress, None if stage is None else self.store.work(stage.name, stage.key))
 
     def find(self, stage: Stage) -> StoredStage | None:
         """The stored stage, verified once in a session; None where it has to be made."""
-        known = self.cache.stages.get(stage.key)
         if not self._in_step:
-            return known or self._look_up(stage)
-        # The first process owns the store: what it finds there, or misses, holds for all.
-        found = (known or self._look_up(stage)) if self.processes.first else None
-        return (found or known or self._seen(stage)) if self.processes.agree(found is not None) else None
-
-    @property
-    def _in_step(self) -> bool:
-        """Whether several processes run this line, so that they have to agree on what is there."""
-        return launched() > 1 and not self._alone
-
-    def _look_up(self, stage: Stage) -> StoredStage | None:
-        found = self.store.find(stage.name, stage.key)
-        if found is not None:
-            self.cache.stages[stage.key] = found
-            self.progress.info(f"{stage.title}: from the cache")
-        return found
+            return self._look_up(stage)
+        found = self._look_up(stage) if self.processes.first else None
+        return (found or self._seen(stage)) if self.processes.agree(found is not None) else None
 
     def make(self, stage: Stage) -> StoredStage:
         """Compute a stage whose inputs are there, and store it."""
-        compute = self._prepared(stage)
         if self._in_step:
-            made = self._made_by_all(stage, compute)
+            made = self._made_in_step(stage)
         else:
-            made = self.store.make(stage.name, stage.key, stage.recipe, compute)
+            made = self.store.make(stage.name, stage.key, stage.recipe, partial(self._compute, stage))
         if not made.cached:
             self.made.add(stage.key)
         self.cache.stages[stage.key] = replace(made, cached=True)
         self.progress.info(f"{stage.title}: from the cache" if made.cached else f"{stage.title}: {made.seconds:.1f} s")
         return made
 
+    def stored(self, stage: Stage) -> StoredStage:
+        """The stored stage, made if it is missing. Each process looks for itself."""
+        return self._look_up(stage) or materialise(stage, self)
+
     def load(self, stage: Stage) -> Any:
-        """What a stored stage holds; torch's global generator is left as it was."""
+        """The object that a stored stage holds; torch's global generator is left as it was."""
 
         def load() -> Any:
             if stage.seed is None:
@@ -261,52 +247,17 @@ class StageContext:
 
         return self.cache.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
 
-    def stored(self, stage: Stage) -> StoredStage:
-        """The stored stage, made if it is missing.
-
-        Loading asks for what was stored before, so each process looks for itself.
-        """
-        return self.cache.stages.get(stage.key) or self._look_up(stage) or materialise(stage, self)
-
-    def _prepared(self, stage: Stage) -> Callable[[Path], Mapping[str, Any] | None]:
-        def compute(folder: Path) -> Mapping[str, Any] | None:
-            inputs = Inputs(stage, self)
-            with self.progress.computing(stage.name):
-                if stage.seed is None:
-                    return stage.compute(self, inputs, folder)
-                with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device):
-                    return stage.compute(self, inputs, folder)
-
-        return compute
-
-    def _made_by_all(self, stage: Stage, compute: Callable[[Path], Mapping[str, Any] | None]) -> StoredStage:
-        """The stage, where several processes run one command: the first computes and writes.
-
-        The others compute along where a stage is trained by all, and throw away what they made. A process that fails
-        does not tell the others: it ends, and the launcher ends them.
-        """
-        processes = self.processes
-        if processes.first:
-
-            def announced(folder: Path) -> Mapping[str, Any] | None:
-                if stage.distributed:
-                    processes.agree(True)
-                    return compute(folder)
-                self._alone = True
-                try:
-                    return compute(folder)
-                finally:
-                    self._alone = False
-
-            made = self.store.make(stage.name, stage.key, stage.recipe, announced)
-            processes.agree(False)
-            return made
-        while processes.agree(False):
-            with TemporaryDirectory() as folder:
-                compute(Path(folder))
-        return self._seen(stage)
+    def _look_up(self, stage: Stage) -> StoredStage | None:
+        found = self.cache.stages.get(stage.key)
+        if found is None:
+            found = self.store.find(stage.name, stage.key)
+            if found is not None:
+                self.cache.stages[stage.key] = found
+                self.progress.info(f"{stage.title}: from the cache")
+        return found
 
     def _seen(self, stage: Stage) -> StoredStage:
+        """The stage that the first process has stored."""
         found = self._look_up(stage)
         if found is None:
             raise StorageError(
@@ -315,6 +266,40 @@ class StageContext:
                 hint="choose a --cache-dir that all processes share",
             )
         return found
+
+    def _compute(self, stage: Stage, folder: Path) -> Mapping[str, Any] | None:
+        inputs = Inputs(stage, self)
+        with self.progress.computing(stage.name):
+            if stage.seed is None:
+                return stage.compute(self, inputs, folder)
+            with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device):
+                return stage.compute(self, inputs, folder)
+
+    def _made_in_step(self, stage: Stage) -> StoredStage:
+        """Make a stage in several processes: the first writes, and what others compute along is thrown away.
+
+        A process that fails does not say so to the others: it ends, and the launcher ends them.
+        """
+        processes = self.processes
+        if not processes.first:
+            while processes.agree(False):
+                with TemporaryDirectory() as folder:
+                    self._compute(stage, Path(folder))
+            return self._seen(stage)
+
+        def compute(folder: Path) -> Mapping[str, Any] | None:
+            if stage.distributed:
+                processes.agree(True)
+                return self._compute(stage, folder)
+            self._alone = True
+            try:
+                return self._compute(stage, folder)
+            finally:
+                self._alone = False
+
+        made = self.store.make(stage.name, stage.key, stage.recipe, compute)
+        processes.agree(False)
+        return made
 
 
 class Inputs:
@@ -328,11 +313,10 @@ class Inputs:
         return role in self.stage.inputs
 
     def __getitem__(self, role: str) -> Any:
-        """What the input holds. Drawing weights to load it leaves torch's generator as it was."""
+        """The loaded input. Drawing weights to load it leaves torch's generator as it was."""
         return self._context.load(self.stage.inputs[role])
 
     def stored(self, role: str) -> StoredStage:
-        """The stored stage behind a role."""
         return self._context.stored(self.stage.inputs[role])
 
     def model(self, role: str) -> Ranker:
@@ -345,13 +329,12 @@ class Inputs:
         return found
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
-        """As ``SessionCache.remember``."""
         return self._context.cache.remember(key, make)
 
 
 @contextmanager
-def seeded(stage: Stage, seed: int | None = None) -> Iterator[None]:
-    """Set torch's global generator for a stage, and put it back behind it.
+def seeded(stage: Stage) -> Iterator[None]:
+    """Set torch's global generator for a stage, and restore it afterwards.
 
     Dropout has no generator of its own. Setting it for each stage makes a stage's outcome independent of which others
     were found in the store.
@@ -359,7 +342,7 @@ def seeded(stage: Stage, seed: int | None = None) -> Iterator[None]:
     import torch
 
     with torch.random.fork_rng():
-        torch.manual_seed(derive(stage.seed or 0, "stage", stage.name) if seed is None else seed)
+        torch.manual_seed(derive(stage.seed or 0, "stage", stage.name))
         yield
 
 

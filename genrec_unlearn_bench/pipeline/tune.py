@@ -1,7 +1,7 @@
 """Tunes one method on one task and recommender: every trial unlearns at the tuning seeds and is measured on validation.
 
-Trials are the stages of ordinary runs, so an interrupted tuning goes on where it stopped, and a run at a tuning seed
-would share them. No oracle is trained, and the test part is not touched.
+Trials are stages like those of runs, so an interrupted tuning goes on where it stopped. No oracle is trained, and the
+test part is not touched.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
-from genrec_unlearn_bench.tuning.search_space import configurations, search_space
-from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, mean_trial
+from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, configurations, mean_trial, search_space
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
@@ -63,7 +62,7 @@ class TuningRequest(StrictModel):
 
 @dataclass(frozen=True)
 class Tuned:
-    """A choice, and in which fields it differs from the method's (or variant's) defaults."""
+    """A choice, and its fields that differ from the method's (or variant's) defaults."""
 
     choice: Choice
     changes: Mapping[str, Any]
@@ -71,13 +70,11 @@ class Tuned:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """What the trials of one seed start from: the original on the validation parts."""
+    """Start of the trials of one seed: the original, and its scores on the validation parts."""
 
-    resolved: ResolvedRequest
     data: Mapping[str, Stage]
     sids: Stage
     original: Stage
-    context: StageContext
     measured: Measured
 
 
@@ -90,8 +87,7 @@ def tune(
         UsageError: The request itself is wrong; nothing was done.
         BenchError: Data, storage or a trial failed, or every trial diverged; finished trials are kept.
     """
-    progress, cache = progress or Progress(), cache or SessionCache()
-    catalogue = Catalogue()
+    progress, catalogue = progress or Progress(), Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)
     configs, space = _configurations(resolved, request.trials)
     runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
@@ -100,18 +96,20 @@ def tune(
         [resolve(run.model_copy(update={"method_set": config.model_dump()}), catalogue=catalogue) for run in runs]
         for config in configs
     ]
+    context = StageContext(store, progress, cache or SessionCache(), resolved.device)
     with determinism(resolved.threads):
-        starts = [_start(resolve(run, catalogue=catalogue), store, progress, cache) for run in runs]
+        starts = [_start(resolve(run, catalogue=catalogue), context) for run in runs]
         found = []
         for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
             changes = ", ".join(f"{name}={value}" for name, value in _changes(config, resolved.method_config).items())
             progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
-            found.append(_try(config, cells, starts))
-        manifest = starts[0].context.load(starts[0].data["task"]).manifest
-    return _tuned(request, resolved, starts, found, space, manifest)
+            found.append(_try(config, cells, starts, context))
+        manifest = context.load(starts[0].data["task"]).manifest
+    return _tuned(request, resolved, [start.measured for start in starts], found, space, manifest)
 
 
 def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[MethodConfig, ...], int]:
+    """The configurations to try, and the size of the search space."""
     if resolved.method is None:
         raise UsageError(
             f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
@@ -123,9 +121,8 @@ def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[Method
     return configurations(config, fixed, name=name, limit=limit), len(everything)
 
 
-def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cache: SessionCache) -> _Start:
-    context = StageContext(store, progress, cache, resolved.device)
-    data, sids, original, _ = recommender_stages(resolved, progress)
+def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
+    data, sids, original, _ = recommender_stages(resolved, context.progress)
     for stage in (*data.values(), sids):
         materialise(stage, context)
     split = context.load(data["task"])
@@ -137,7 +134,9 @@ def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cac
                 hint="use a task with validation examples on both sides, or run with --ruleset default or fixed",
             )
     if context.find(original) is None:
-        progress.info(f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own")
+        context.progress.info(
+            f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own"
+        )
     scores = _validated(resolved, data, original, context)
     if scores.not_finite:
         raise CorruptArtefact(
@@ -145,7 +144,7 @@ def _start(resolved: ResolvedRequest, store: StageStore, progress: Progress, cac
             where=str(context.stored(original).path),
             hint="its training diverged: lower its learning rate (--set-backbone training.lr=…)",
         )
-    return _Start(resolved, data, sids, original, context, _measured(resolved.seed, scores))
+    return _Start(data, sids, original, _measured(resolved.seed, scores))
 
 
 def _measured(seed: int, scores: ValidationScores, **fields: Any) -> Measured:
@@ -162,14 +161,16 @@ def _validated(
     return scores
 
 
-def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequence[_Start]) -> Trial:
+def _try(
+    config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequence[_Start], context: StageContext
+) -> Trial:
     """One configuration at all seeds, or up to the first at which it diverges."""
     seeds: list[Measured] = []
     for resolved, start in zip(cells, starts, strict=True):
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
-        stored = materialise(row, start.context)
+        stored = materialise(row, context)
         diverged = bool(read_notes(stored.path)["diverged"])
-        scores = ValidationScores() if diverged else _validated(resolved, start.data, row, start.context)
+        scores = ValidationScores() if diverged else _validated(resolved, start.data, row, context)
         diverged = diverged or bool(scores.not_finite)
         seconds = float(stored.facts["seconds"])
         seeds.append(_measured(resolved.seed, scores, unlearn_seconds=seconds, diverged=diverged))
@@ -181,13 +182,13 @@ def _try(config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequenc
 def _tuned(
     request: TuningRequest,
     resolved: ResolvedRequest,
-    starts: Sequence[_Start],
+    originals: Sequence[Measured],
     trials: Sequence[Trial],
     space: int,
     manifest: TaskManifest,
 ) -> Tuned:
     entry = resolved.entry
-    before = mean_trial({}, [start.measured for start in starts])
+    before = mean_trial({}, originals)
     chosen = choose(trials, before)
     if chosen is None:
         raise BenchError(

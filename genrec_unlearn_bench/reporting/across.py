@@ -127,15 +127,10 @@ def _compare(
 
 def _scores(block: BlockAnalysis, measure: Measure) -> Mapping[str, float]:
     """Mean over seeds of each ranked row, turned so that larger is better."""
-    out: dict[str, float] = {}
-    for row in block.block.rows:
-        if row.kind != "method" or row.diverged:
-            continue
-        mean = block.cell(row, measure).mean if (row.label, measure) in block.cells else None
-        score = measure.score(mean) if mean is not None else None
-        if score is not None:
-            out[row.label] = score
-    return out
+    rows = [row.label for row in block.block.rows if row.kind == "method" and not row.diverged]
+    cells = {label: block.cells[label, measure] for label in rows if (label, measure) in block.cells}
+    scores = {label: measure.score(cell.mean) for label, cell in cells.items() if cell.mean is not None}
+    return {label: score for label, score in scores.items() if score is not None}
 
 
 def _standings(found: Friedman, labels: Sequence[str], alpha: float) -> tuple[Standing, ...]:

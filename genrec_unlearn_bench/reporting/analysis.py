@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.families import (
-    Difference,
-    Mark,
-    Order,
-    Place,
-    Unmarked,
-    Verdict,
-    against,
-    all_pairs,
-)
+from genrec_unlearn_bench.reporting.families import Difference, Family, Mark, Order, Place, Unmarked, Verdict
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
@@ -64,6 +56,11 @@ class Cell:
     difference: Difference | None = None
     equivalence: Equivalence | None = None
 
+    def minus(self, other: Cell) -> list[float]:
+        """Differences from another cell of the block, over the seeds that both have."""
+        pairs = zip(self.seeds, other.seeds, strict=True)
+        return [a - b for a, b in pairs if a is not None and b is not None]
+
 
 @dataclass(frozen=True, eq=False)
 class BlockAnalysis:
@@ -85,11 +82,6 @@ class BlockAnalysis:
 
     def cell(self, row: Row, measure: Measure) -> Cell:
         return self.cells[row.label, measure]
-
-    @property
-    def separable(self) -> Mapping[Measure, bool]:
-        """Whether the best method is separable from any other, of the measures on which methods are ranked."""
-        return {measure: reason is not Unmarked.TIED for measure, reason in self.unmarked.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +118,14 @@ def analyse(
         baseline: Label of the row to test against; the protocol's where none is given. A block without such a row
             has no tests against it.
     """
-    chosen = tuple(primary) if primary is not None else protocol.primary_measures()
-    shown = tuple(dict.fromkeys((*chosen, *measures)))
-    base = baseline or protocol.baseline
-    blocks = (
-        analyse_block(block, protocol, measures=shown, primary=chosen, baseline=base, untested=untested)
-        for block in board.blocks
-    )
-    return Analysis(board, protocol, tuple(blocks))
+    chosen = primary if primary is not None else protocol.primary_measures()
+    options: dict[str, Any] = {
+        "measures": tuple(dict.fromkeys((*chosen, *measures))),
+        "primary": chosen,
+        "baseline": baseline or protocol.baseline,
+        "untested": untested,
+    }
+    return Analysis(board, protocol, tuple(analyse_block(block, protocol, **options) for block in board.blocks))
 
 
 def analyse_block(
@@ -147,33 +139,36 @@ def analyse_block(
 ) -> BlockAnalysis:
     """One block; see ``analyse``."""
     shown = tuple(measures)
-    values = np.stack([block.values(measure) for measure in shown]) if shown else np.zeros((0, len(block.rows), 0))
+    values = np.stack([block.values(measure) for measure in shown])
     base = next((i for i, row in enumerate(block.rows) if row.label == baseline), None)
     ranked = [i for i, row in enumerate(block.rows) if row.kind == "method" and not row.diverged]
     confirmatory = [i for i, m in enumerate(shown) if m in primary]
     exploratory = [i for i, m in enumerate(shown) if m not in primary and m not in untested]
     differences: dict[tuple[int, int], Difference] = {}
     orders: dict[int, Order] = {}
-    for family in (confirmatory, exploratory):
-        differences |= against(values, shown, family, base, ranked, protocol)
-        worse = frozenset(place for place, found in differences.items() if found.verdict is Verdict.WORSE)
-        letters = family is confirmatory
-        orders |= all_pairs(values, shown, family, ranked, alpha=protocol.alpha, letters=letters, worse=worse)
+    for members in (confirmatory, exploratory):
+        family = Family(values, shown, members, ranked, protocol)
+        differences |= family.against(base)
+        orders |= family.orders(differences, letters=members is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
     margins = [_margin(block, measure, oracle, protocol) for measure in shown]
+    by_row = values.reshape(-1, values.shape[-1])
+    summary = t_interval(by_row, confidence=protocol.confidence)
+    numbers = zip(summary.mean, summary.sd, summary.low, summary.high, summary.n, by_row.tolist(), strict=True)
     cells: dict[tuple[str, Measure], Cell] = {}
     for m, measure in enumerate(shown):
-        summary = t_interval(values[m], confidence=protocol.confidence)
         likeness = _equivalences(values[m], oracle, margins[m])
+        places = orders[m].places if m in orders else {}
         for r, row in enumerate(block.rows):
-            place = orders[m].places.get(r, UNRANKED) if m in orders else UNRANKED
+            mean, sd, low, high, n, seeds = next(numbers)
+            place = places.get(r, UNRANKED)
             cells[row.label, measure] = Cell(
-                mean=finite(summary.mean[r]),
-                sd=finite(summary.sd[r]),
-                low=finite(summary.low[r]),
-                high=finite(summary.high[r]),
-                n=int(summary.n[r]),
-                seeds=tuple(finite(value) for value in values[m, r]),
+                mean=finite(mean),
+                sd=finite(sd),
+                low=finite(low),
+                high=finite(high),
+                n=int(n),
+                seeds=tuple(map(finite, seeds)),
                 mark=place.mark,
                 rank=place.rank,
                 letters=place.letters,

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
+from genrec_unlearn_bench.errors import ProtocolMismatch
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -98,32 +98,22 @@ class Block:
         """All seeds of all rows, ascending."""
         return tuple(sorted({seed for row in self.rows for seed in row.results}))
 
-    def row(self, label: str) -> Row:
-        """The row of that label. Raises UnknownName."""
-        for row in self.rows:
-            if row.label == label:
-                return row
-        raise UnknownName("row", label, [row.label for row in self.rows])
-
     def values(self, measure: Measure) -> FloatArray:
         """[rows, seeds] of a measure; NaN where a seed was not run, has diverged or was not measured.
 
         A ``gap.`` measure is the base measure minus the oracle's of the same seed.
         """
-        base = measure.base
+        base, place = measure.base, {seed: j for j, seed in enumerate(self.seeds)}
         out = np.full((len(self.rows), len(self.seeds)), np.nan)
         for i, row in enumerate(self.rows):
-            for j, seed in enumerate(self.seeds):
-                result = row.results.get(seed)
-                value = result.values.get(base) if result is not None and not result.diverged else None
-                if value is not None:
-                    out[i, j] = value
+            for seed, result in row.results.items():
+                value = result.values.get(base)
+                if value is not None and not result.diverged:
+                    out[i, place[seed]] = value
         if base == measure:
             return out
-        if self.oracle is None:
-            return np.full_like(out, np.nan)
-        gaps: FloatArray = out - out[self.rows.index(self.oracle)]
-        return gaps
+        oracle = out[self.rows.index(self.oracle)] if self.oracle is not None else np.nan
+        return np.asarray(out - oracle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +156,10 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
     blocks: list[Block] = []
     for (task, backbone, scale, regime), by_setup in sorted(setups.items()):
         names = _setup_names([group[0] for group in by_setup.values()])
-        for variant, group in zip(names, by_setup.values(), strict=True):
+        for name, group in zip(names, by_setup.values(), strict=True):
+            variant = ", ".join(part for part in (regime, name) if part)
             for ruleset, members in _by_ruleset(group).items():
-                full_variant = ", ".join(part for part in (regime, variant) if part)
-                key = BlockKey(task, backbone, scale, ruleset, full_variant, regime)
+                key = BlockKey(task, backbone, scale, ruleset, variant, regime)
                 blocks.append(_block(key, members, protocol, left_out))
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
 
@@ -179,15 +169,16 @@ def _once(results: Sequence[Result]) -> list[Result]:
     kept: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.source.name):
         copies = kept.setdefault(result.key, [])
-        # A copy may lack what was withheld. Other numbers under the same key are another matter, and stay in sight.
-        if not any(result.source != other.source and _agree(result, other) for other in copies):
+        if not any(_is_copy(result, other) for other in copies):
             copies.append(result)
     chosen = {id(result) for copies in kept.values() for result in copies}
     return [result for result in results if id(result) in chosen]
 
 
-def _agree(one: Result, other: Result) -> bool:
-    return all(one.values[measure] == other.values[measure] for measure in one.values.keys() & other.values.keys())
+def _is_copy(one: Result, other: Result) -> bool:
+    """Whether two results of one key agree. A copy may lack what was withheld; one with other numbers is no copy."""
+    shared = one.values.keys() & other.values.keys()
+    return one.source != other.source and all(one.values[measure] == other.values[measure] for measure in shared)
 
 
 def _regime(result: Result) -> str:
@@ -199,7 +190,7 @@ def _regime(result: Result) -> str:
 def _setup(result: Result) -> str:
     """Digest of everything that two runs must share before they may be compared."""
     parts = [result.dataset_digest, result.task_digest, result.encoder, result.backbone_config, result.sid_config]
-    # Nothing is added for the core, whose setups keep their names.
+    # Nothing is added where nothing is held out, so that these setups keep their names.
     parts += [result.holdout] if result.holdout else []
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
 

@@ -1,63 +1,213 @@
-"""Comparisons of two rows or two checkpoints, as text for the terminal and as JSON with a version."""
+"""Two rows compared over the seeds that they share, block by block: tests, terminal output and JSON.
+
+The family is what the call names: the measures of one block. Whoever looks at all pairs of methods needs the table's
+families instead (``analysis``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.reporting.analysis import Cell
-from genrec_unlearn_bench.reporting.board import BlockKey
-from genrec_unlearn_bench.reporting.compare_rows import PairedBlock, PairedMeasure
-from genrec_unlearn_bench.reporting.compare_users import CheckpointPair
+import numpy as np
+
+from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.reporting.analysis import Cell, Verdict, analyse_block
+from genrec_unlearn_bench.reporting.board import Block, BlockKey, Board, Row
+from genrec_unlearn_bench.reporting.families import Difference, paired_differences
 from genrec_unlearn_bench.reporting.formats.grid import plain_grid, print_sentences
+from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.users import CLAIM
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, fixed, p_text, six, visible
+from genrec_unlearn_bench.reporting.wording import bare, counted, fixed, p_text, six, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA_VERSION = 1
 
-Checkpoints = Sequence[tuple[BlockKey, Sequence[CheckpointPair]]]
+
+@dataclass(frozen=True)
+class PairedMeasure:
+    """One measure of two rows.
+
+    Attributes:
+        first, second: Both rows by themselves, with their equivalence to the oracle.
+        difference: First minus second, corrected over the measures of the call; BETTER: the first is.
+        detectable: The least true difference that this comparison finds with the protocol's power, at the family's
+            first Holm step; None without spread or below two seeds.
+        sentence: What the test shows.
+    """
+
+    measure: Measure
+    first: Cell
+    second: Cell
+    difference: Difference
+    detectable: float | None
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class PairedBlock:
+    """Two rows of one block.
+
+    Attributes:
+        seeds: Those that both have a run of that did not diverge.
+        family: Tests that Holm corrects for.
+    """
+
+    block: Block
+    first: Row
+    second: Row
+    seeds: tuple[int, ...]
+    family: int
+    measures: tuple[PairedMeasure, ...]
+    notes: tuple[str, ...]
+
+
+def find_pair(board: Board, first: str, second: str) -> tuple[tuple[Block, Row, Row], ...]:
+    """Both rows in every block that has both, by label or, where it is one row's alone, by the method's name.
+
+    Raises UnknownName for a name that no block has, UsageError where no block has both or both are one.
+    """
+    everyone = [row for block in board.blocks for row in block.rows]
+    known = {row.label for row in everyone} | {row.method for row in everyone}
+    for name in (first, second):
+        if name not in known:
+            raise UnknownName("method", name, known)
+    if first == second:
+        raise UsageError(f"{first!r} cannot be compared with itself", hint="name two different rows")
+    pairs = [(block, _row(block, first), _row(block, second)) for block in board.blocks]
+    found = tuple((block, one, two) for block, one, two in pairs if one and two and one is not two)
+    if found:
+        return found
+    for name in (first, second):
+        labels = sorted({row.label for row in everyone if row.method == name})
+        if len(labels) > 1:
+            raise UsageError(f"{name!r} stands for several rows", hint=f"name one of them: {'; '.join(labels)}")
+    raise UsageError(
+        f"no block (task, backbone, scale, ruleset) has both {first!r} and {second!r}",
+        hint="run both on the same task, or look at what there is (bench leaderboard)",
+    )
+
+
+def _row(block: Block, name: str) -> Row | None:
+    exact = [row for row in block.rows if row.label == name]
+    named = [row for row in block.rows if row.method == name]
+    return exact[0] if exact else named[0] if len(named) == 1 else None
+
+
+def compare_rows(
+    block: Block, first: Row, second: Row, measures: Sequence[Measure], protocol: StatisticsProtocol
+) -> PairedBlock:
+    """Compare two rows of a block, as ``find_pair`` gives them."""
+    analysis = analyse_block(block, protocol, measures=measures, primary=measures, baseline=protocol.baseline)
+    values = np.stack([block.values(measure) for measure in measures])
+    ours, theirs = values[:, block.rows.index(first)], values[:, block.rows.index(second)]
+    found = paired_differences(ours, theirs, measures, protocol)
+    family = sum(difference.p is not None for difference in found)
+    level = protocol.alpha / max(family, 1)
+    out = []
+    for measure, seeds, difference in zip(measures, ours - theirs, found, strict=True):
+        sd = float(np.nanstd(seeds, ddof=1)) if difference.n >= 2 else 0.0
+        detectable = detectable_difference(sd, difference.n, level, power=protocol.power) if sd > 0.0 else None
+        sentence = f"{measure.title}: {_finding(difference, detectable, first.label, second.label, protocol)}"
+        cells = analysis.cell(first, measure), analysis.cell(second, measure)
+        out.append(PairedMeasure(measure, *cells, difference, detectable, sentence))
+    measured = np.isfinite(ours - theirs)
+    shared = tuple(seed for j, seed in enumerate(block.seeds) if measured[:, j].any())
+    notes = _notes(block, (first, second), shared, protocol)
+    return PairedBlock(block, first, second, shared, family, tuple(out), notes)
+
+
+def _finding(
+    difference: Difference, detectable: float | None, first: str, second: str, protocol: StatisticsProtocol
+) -> str:
+    seeds = counted(difference.n, "seed")
+    if difference.n == 0:
+        return "no seed was measured for both, so nothing can be said."
+    if difference.verdict is Verdict.UNDERPOWERED:
+        least = p_text(smallest_p(difference.n, sign_flip=difference.exact))
+        return f"underpowered; with {seeds} the smallest p there is, before correction, is {least}."
+    if difference.low == difference.high == 0.0:
+        return f"both have the same value in each of {seeds}."
+    if difference.verdict is not Verdict.NOT_SEPARABLE:
+        return f"{first} is {difference.verdict.value} than {second}, over {seeds} of this task and backbone."
+    if difference.p_holm is not None and difference.p_holm <= protocol.alpha:
+        return f"{first} and {second} differ over {seeds}; the measure has no better side."
+    none = f"no difference is shown with {seeds}, which does not show that there is none."
+    if detectable is None:
+        return none
+    return f"{none} A true difference of {detectable:.2g} would be found in {protocol.power:.0%} of such comparisons."
+
+
+def _notes(
+    block: Block, rows: tuple[Row, Row], shared: tuple[int, ...], protocol: StatisticsProtocol
+) -> tuple[str, ...]:
+    out = []
+    if len(shared) < protocol.seeds:
+        out.append(f"The rows share {len(shared)} seeds; the protocol asks for {protocol.seeds}.")
+    for row in rows:
+        if row.diverged:
+            seeds = ", ".join(map(str, row.diverged))
+            out.append(f"{row.label} diverged at seed {seeds}; these runs are left out, which flatters it.")
+    if block.oracle is None:
+        out.append(f"There is no row {protocol.oracle}, so nothing can be said about equivalence to retraining.")
+    return tuple(out)
 
 
 def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
     """The document of ``bench results compare --json``: differences are first minus second, numbers have six digits."""
-    blocks = [
-        {
-            **_cell(each.block.key),
-            "setup": each.block.key.variant,
-            "seeds": list(each.seeds),
-            "family": each.family,
-            "measures": [_measure(one, each) for one in each.measures],
-            "notes": list(each.notes),
-        }
-        for each in found
-    ]
-    head = {"kind": "genrec-unlearn-bench comparison", "schema_version": SCHEMA_VERSION}
-    return {**head, "protocol": protocol.model_dump(mode="json"), "blocks": blocks}
+    return {
+        "kind": "genrec-unlearn-bench comparison",
+        "schema_version": SCHEMA_VERSION,
+        "protocol": protocol.model_dump(mode="json"),
+        "blocks": [
+            {
+                **names_of(each.block.key),
+                "setup": each.block.key.variant,
+                "seeds": list(each.seeds),
+                "family": each.family,
+                "measures": [_measure(one, each) for one in each.measures],
+                "notes": list(each.notes),
+            }
+            for each in found
+        ],
+    }
 
 
-def users_document(found: Checkpoints, protocol: StatisticsProtocol) -> dict[str, Any]:
-    """The document of ``bench results compare --users --json``; p-values are not corrected."""
-    comparisons = [
-        {
-            **_cell(key),
-            "seed": pair.seed,
-            "measure": pair.measure.text,
-            "first": pair.first,
-            "second": pair.second,
-            "difference": six(pair.found.estimate),
-            **_numbers(pair.found, "low", "high", "p"),
-            **{name: getattr(pair.found, name) for name in ("rows", "users", "permutations")},
-        }
-        for key, pairs in found
-        for pair in pairs
-    ]
-    head = {"kind": "genrec-unlearn-bench checkpoints", "schema_version": SCHEMA_VERSION, "claim": CLAIM}
-    return {**head, "protocol": protocol.model_dump(mode="json"), "comparisons": comparisons}
+def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
+    found = one.difference
+    return {
+        "measure": one.measure.text,
+        "first": _side(each.first.label, one.first),
+        "second": _side(each.second.label, one.second),
+        "difference": six(found.estimate),
+        **numbers(found, "low", "high"),
+        "n": found.n,
+        **numbers(found, "p", "p_holm", "p_sign_flip", "effect"),
+        "exact": found.exact,
+        "verdict": found.verdict.value,
+        "detectable": six(one.detectable),
+        "sentence": one.sentence,
+    }
+
+
+def _side(label: str, cell: Cell) -> dict[str, Any]:
+    equivalence = cell.equivalence.verdict.value if cell.equivalence is not None else None
+    return {"label": label, **numbers(cell, "mean", "sd"), "n": cell.n, "equivalence": equivalence}
+
+
+def names_of(key: BlockKey) -> dict[str, str]:
+    """Task, backbone, scale and ruleset, as documents have them."""
+    return {name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset")}
+
+
+def numbers(found: object, *names: str) -> dict[str, float | None]:
+    """Attributes with six significant digits."""
+    return {name: six(getattr(found, name)) for name in names}
 
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
@@ -68,9 +218,9 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
     for each in found:
         names = f"A = {each.first.label}, B = {each.second.label}"
         console.print(Text(visible(f"{each.block.key.title}: {names}"), style="bold"))
-        console.print(plain_grid(heads, [_row(one) for one in each.measures]))
+        console.print(plain_grid(heads, [_line(one) for one in each.measures]))
         sentences = [one.sentence for one in each.measures]
-        sentences += [_likeness(one, each, protocol) for one in each.measures]
+        sentences += [_equivalence(one, each, protocol) for one in each.measures]
         print_sentences(console, (*sentences, *each.notes))
         console.print()
     tests = " and ".join(dict.fromkeys(f"{each.family}" for each in found))
@@ -84,39 +234,13 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
     )
 
 
-def draw_checkpoints(console: Console, found: Checkpoints, protocol: StatisticsProtocol) -> None:
-    """Print every pair of checkpoints, with what they can and cannot show."""
-    from rich.text import Text
-
-    heads = ("measure", "seed", "A - B", "p", "test rows", "users")
-    for key, pairs in found:
-        if not pairs:
-            continue
-        names = f"A = {pairs[0].first}, B = {pairs[0].second}"
-        console.print(Text(visible(f"{key.title}: {names}"), style="bold"))
-        rows = []
-        for pair in pairs:
-            places = decimals(pair.measure.spec)
-            interval = _interval(pair.found.estimate, pair.found.low, pair.found.high, places)
-            count = (str(pair.found.rows), str(pair.found.users))
-            rows.append((pair.measure.title, str(pair.seed), interval, p_text(six(pair.found.p)), *count))
-        console.print(plain_grid(heads, rows))
-    console.print(
-        Text(
-            f"{protocol.name.capitalize()}: {CLAIM}. Paired sign flips over users ({protocol.user_permutations} "
-            "patterns, all test rows of a user together), not corrected for the number of lines. Another training "
-            "seed gives other checkpoints: for a claim about methods compare over seeds (without --users)."
-        )
-    )
-
-
-def _row(one: PairedMeasure) -> tuple[str, ...]:
+def _line(one: PairedMeasure) -> tuple[str, ...]:
     found, places = one.difference, decimals(one.measure.spec)
     return (
         f"{one.measure.title} {one.measure.arrow}".strip(),
         _mean(one.first, places),
         _mean(one.second, places),
-        _interval(found.estimate, found.low, found.high, places),
+        interval_text(found.estimate, found.low, found.high, places),
         p_text(found.p),
         p_text(found.p_holm),
         p_text(found.p_sign_flip),
@@ -125,7 +249,7 @@ def _row(one: PairedMeasure) -> tuple[str, ...]:
     )
 
 
-def _likeness(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProtocol) -> str:
+def _equivalence(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProtocol) -> str:
     margin = next((c.equivalence.margin for c in (one.first, one.second) if c.equivalence is not None), None)
     parts = [
         f"{row.label} {cell.equivalence.verdict.value if cell.equivalence is not None else 'not tested'}"
@@ -133,7 +257,7 @@ def _likeness(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProtoco
         if row is not each.block.oracle
     ]
     allowed = f" (margin {margin:.2g})" if margin is not None else ""
-    return f"{one.measure.title}, equivalence to {protocol.oracle}{allowed}: {', '.join(parts) or 'it is the oracle'}."
+    return f"{one.measure.title}, equivalence to {protocol.oracle}{allowed}: {', '.join(parts)}."
 
 
 def _mean(cell: Cell, places: int) -> str:
@@ -142,40 +266,11 @@ def _mean(cell: Cell, places: int) -> str:
     return bare(fixed(cell.mean, places) + (f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""))
 
 
-def _interval(estimate: float, low: float | None, high: float | None, places: int) -> str:
+def interval_text(estimate: float, low: float | None, high: float | None, places: int) -> str:
+    """``+.0123 [.0100, .0150]``; the estimate alone where there is no interval."""
     if six(estimate) is None:
         return "–"
     text = f"{'+' if estimate > 0 else ''}{fixed(estimate, places)}"
     if six(low) is None or six(high) is None or low is None or high is None:
         return bare(text)
     return bare(f"{text} [{fixed(low, places)}, {fixed(high, places)}]")
-
-
-def _cell(key: BlockKey) -> dict[str, str]:
-    return {"task": key.task, "backbone": key.backbone, "scale": key.scale, "ruleset": key.ruleset}
-
-
-def _numbers(found: object, *names: str) -> dict[str, float | None]:
-    return {name: six(getattr(found, name)) for name in names}
-
-
-def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
-    found = one.difference
-    return {
-        "measure": one.measure.text,
-        "first": _side(each.first.label, one.first),
-        "second": _side(each.second.label, one.second),
-        "difference": six(found.estimate),
-        **_numbers(found, "low", "high"),
-        "n": found.n,
-        **_numbers(found, "p", "p_holm", "p_sign_flip", "effect"),
-        "exact": found.exact,
-        "verdict": found.verdict.value,
-        "detectable": six(one.detectable),
-        "sentence": one.sentence,
-    }
-
-
-def _side(label: str, cell: Cell) -> dict[str, Any]:
-    equivalence = cell.equivalence.verdict.value if cell.equivalence is not None else None
-    return {"label": label, **_numbers(cell, "mean", "sd"), "n": cell.n, "equivalence": equivalence}

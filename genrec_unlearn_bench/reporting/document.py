@@ -18,9 +18,8 @@ the decimals that a table shows.
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any, NamedTuple
@@ -29,13 +28,13 @@ from pydantic_core import to_json
 
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Verdict
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
-from genrec_unlearn_bench.reporting.formats.notes import legend, notes
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.sentences import legend, notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
@@ -128,13 +127,12 @@ def role_of(row: Row) -> str:
 
 @cache
 def _declared_controls() -> frozenset[str]:
-    out = set()
-    for name, entry in methods().items():
-        if entry.origin == "package" and entry.source is not None and not entry.variant_of:
-            text = ast.get_docstring(ast.parse(entry.source.read_text(encoding="utf-8"))) or ""
-            if text.startswith("Control"):
-                out.add(name)
-    return frozenset(out)
+    sources = {name: entry.source for name, entry in methods().items() if entry.origin == "package"}
+    return frozenset(
+        name
+        for name, source in sources.items()
+        if source is not None and not methods()[name].variant_of and source.read_text("utf-8").startswith('"""Control')
+    )
 
 
 def _measure(measure: Measure) -> dict[str, Any]:
@@ -214,10 +212,14 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
 def _rows(
     rows: Sequence[Row], judged: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
 ) -> list[dict[str, Any]]:
-    found = {row.label: verdicts(judged, row, beam=protocol.beam) for row in rows}
-    rivals = [row for row in rows if role_of(row) == "method" and not row.diverged and _point(found[row.label])]
-    front = dict(zip(rivals, pareto_front([_point(found[row.label]) or (0.0, 0.0) for row in rivals]), strict=True))
-    return [_row(row, found[row.label], front=front.get(row, False), brief=brief) for row in rows]
+    found = [(row, verdicts(judged, row, beam=protocol.beam)) for row in rows]
+    points = {
+        row.label: (each.gap, each.kept)
+        for row, each in found
+        if role_of(row) == "method" and not row.diverged and each.gap is not None and each.kept is not None
+    }
+    front = dict(zip(points, pareto_front(list(points.values())), strict=True))
+    return [_row(row, each, front=front.get(row.label, False), brief=brief) for row, each in found]
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -237,10 +239,6 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
         f"Methods shown to forget as retraining does: {names[0]}. Of these, shown to keep retain quality: {names[1]}. "
         f"Controls that do both: {names[2]}.{without}"
     )
-
-
-def _point(found: Verdicts) -> tuple[float, float] | None:
-    return (found.gap, found.kept) if found.gap is not None and found.kept is not None else None
 
 
 def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, Any]:
@@ -295,45 +293,38 @@ def _run(run: Result, *, brief: bool) -> dict[str, Any]:
     }
 
 
-Fields = Mapping[str, Callable[[Any], Any]]
+def _columns(found: Sequence[Any], names: Sequence[str], places: int | None) -> dict[str, list[Any]]:
+    """Attributes of some objects as columns, floats with so many decimals; without those that are null throughout."""
+
+    def shown(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return plain(six(value) if places is None else round(value, places))
+
+    return _measured({name: [shown(getattr(each, name, None)) for each in found] for name in names})
 
 
-def _columns(cells: Iterable[object], fields: Fields) -> dict[str, Any]:
-    """Fields of some objects as columns; without those that are null throughout."""
-    found = list(cells)
-    columns = {name: [field(cell) if cell is not None else None for cell in found] for name, field in fields.items()}
+def _measured(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def _numbers(names: Sequence[str], places: int | None) -> Fields:
-    """Attributes as columns, rounded to so many decimals."""
-
-    def read(name: str) -> Callable[[Any], float | None]:
-        def field(cell: Any) -> float | None:
-            value: float | None = getattr(cell, name)
-            if not isinstance(value, float):
-                return value
-            return plain(six(value) if places is None else round(value, places))
-
-        return field
-
-    return {name: read(name) for name in names}
+def _verdicts(tests: Sequence[Any]) -> dict[str, list[Any]]:
+    """Verdicts of some tests as a column; null where one seed makes any test impossible."""
+    return _measured({"verdict": [test.verdict.value if test is not None and test.n > 1 else None for test in tests]})
 
 
 def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, brief: bool) -> dict[str, Any]:
     if all(cell.mean is None for cell in cells):
         return {}
     places = decimals(measure.spec) if brief else None
-    out = _columns(cells, _numbers(("mean", "sd", "low", "high"), places))
+    out: dict[str, Any] = _columns(cells, ("mean", "sd", "low", "high"), places)
     if any(cell.n != len(cell.seeds) for cell in cells):
         out["n"] = [cell.n for cell in cells]
     if not brief:
         out["seeds"] = rounded([cell.seeds for cell in cells])
     names = ("estimate",) if brief else ("estimate", "low90", "high90", "p", "n")
-    equivalence = _columns(
-        [cell.equivalence for cell in cells],
-        {**_numbers(names, places), "verdict": lambda found: found.verdict.value if found.n > 1 else None},
-    )
+    tests = [cell.equivalence for cell in cells]
+    equivalence = {**_columns(tests, names, places), **_verdicts(tests)}
     if equivalence:
         out["equivalence"] = {"margin": plain(six(block.margins.get(measure))), **equivalence}
     return out
@@ -346,20 +337,20 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
     columns = {}
     for measure in block.measures:
         cells = [block.cell(row, measure) for row in rows]
-        found = _columns(
-            cells,
+        found: dict[str, Any] = _measured(
             {
-                "mark": lambda cell: cell.mark.value if cell.mark is not Mark.PLAIN else None,
-                "rank": lambda cell: list(cell.rank) if cell.rank else None,
-                "letters": lambda cell: cell.letters or None,
-            },
+                "mark": [cell.mark.value if cell.mark is not Mark.PLAIN else None for cell in cells],
+                "rank": [list(cell.rank) if cell.rank else None for cell in cells],
+                "letters": [cell.letters or None for cell in cells],
+            }
         )
-        numbers = _numbers(("estimate", "low", "high"), decimals(measure.spec) if brief else None)
+        tests = [cell.difference for cell in cells]
         names = ("p_holm",) if brief else ("p_holm", "n", "p", "p_sign_flip", "effect", "exact")
-        difference = _columns(
-            [cell.difference for cell in cells],
-            {**numbers, **_numbers(names, 4 if brief else None), "verdict": _tested},
-        )
+        difference = {
+            **_columns(tests, ("estimate", "low", "high"), decimals(measure.spec) if brief else None),
+            **_columns(tests, names, 4 if brief else None),
+            **_verdicts(tests),
+        }
         if difference and ("verdict" in difference or not brief):
             found["difference"] = difference
         if found:
@@ -372,12 +363,6 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
         "tests_among_pairs": block.pairs,
         "columns": columns,
     }
-
-
-def _tested(difference: Any) -> str | None:
-    """The verdict of a test; null where one seed makes any test impossible."""
-    verdict: Verdict = difference.verdict
-    return verdict.value if difference.n > 1 else None
 
 
 def _across(each: Across) -> dict[str, Any]:

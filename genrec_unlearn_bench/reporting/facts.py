@@ -1,7 +1,6 @@
-"""Facts behind the tables of one call, counted: seeds, families, verdicts, margins, what diverged or is missing.
+"""Facts behind some tables, counted: seeds, families, verdicts, margins, what diverged or is missing.
 
-The notes below a table and the paragraph on the statistics say these things in words, in every format; counted in one
-place, they cannot contradict each other.
+The notes below a table and the paragraph on the statistics both take their numbers from here.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from genrec_unlearn_bench.reporting.statistics.paired import detectable_differen
 from genrec_unlearn_bench.reporting.tables import Entry, Table
 
 Span = tuple[float, float]
-Counted = tuple[BlockAnalysis, Row, Cell]
+Reasons = tuple[tuple[Unmarked, tuple[str, ...]], ...]
+"""Why measures have no best set, each reason with the titles of its measures."""
 
 
-@dataclass(frozen=True)
-class Short:
-    """Rows of one block with as few runs, or as many diverged ones."""
+class Short(NamedTuple):
+    """Rows of one block of which ``n`` of ``of`` runs exist, or have diverged."""
 
     labels: tuple[str, ...]
     task: str
@@ -36,23 +36,15 @@ class Short:
     of: int
 
 
-@dataclass(frozen=True)
-class Underpowered:
-    """Rows for which no result whatever could have reached alpha, with the least p that there was.
-
-    Attributes:
-        n: Seeds shared with the baseline.
-        exact: Every seed differs by the same number, so that only the sign flip is left.
-    """
+class Underpowered(NamedTuple):
+    """Rows with ``n`` seeds of the baseline for which no result could have reached alpha."""
 
     labels: tuple[str, ...]
     n: int
     exact: bool
-
-    @property
-    def least_p(self) -> float:
-        """The smallest p there is, before correction."""
-        return smallest_p(self.n, sign_flip=self.exact)
+    """Every seed differs by the same number, so that only the sign flip is left."""
+    least_p: float
+    """The smallest p there is, before correction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +58,7 @@ class Facts:
     """Labels of the tables' lines; a layout may show fewer rows than were tested."""
 
     def keys(self, part: str) -> tuple[str, ...]:
-        """Tasks, backbones, scales or rulesets, as they come: ``part`` is a field of ``BlockKey``."""
+        """Values of a field of ``BlockKey`` in order of appearance."""
         return tuple(dict.fromkeys(getattr(block.block.key, part) for block in self.blocks))
 
     @property
@@ -97,7 +89,7 @@ class Facts:
         return _span(block.pairs for block in self.blocks if block.pairs)
 
     def rows(self, kind: str) -> tuple[str, ...]:
-        """Labels of the reference rows or of the methods; references in the protocol's order, methods by name."""
+        """Labels of the rows of a kind: references in the protocol's order, methods by name."""
         found = dict.fromkeys(row.label for block in self.blocks for row in block.block.rows if row.kind == kind)
         return tuple(found) if kind == "reference" else tuple(sorted(found))
 
@@ -123,19 +115,22 @@ class Facts:
 
     @cached_property
     def underpowered(self) -> tuple[Underpowered, ...]:
-        """Rows of the tables with an underpowered test against the baseline, by number of seeds."""
+        """Rows of the tables with an underpowered test against the baseline."""
         seen: dict[tuple[int, bool], dict[str, None]] = {}
         for entry in self.entries:
             difference = entry.cell.difference if entry.cell is not None else None
             if difference is not None and entry.row is not None and difference.verdict is Verdict.UNDERPOWERED:
                 seen.setdefault((difference.n, difference.exact), {})[entry.row.label] = None
-        return tuple(Underpowered(tuple(labels), n, exact) for (n, exact), labels in sorted(seen.items()))
+        return tuple(
+            Underpowered(tuple(labels), n, exact, smallest_p(n, sign_flip=exact))
+            for (n, exact), labels in sorted(seen.items())
+        )
 
     @cached_property
-    def unmarked(self) -> Mapping[tuple[tuple[Unmarked, tuple[str, ...]], ...], list[BlockAnalysis]]:
-        """Measures of the tables on which no best set is marked, by reason, with the blocks of which this is so."""
+    def unmarked(self) -> Mapping[Reasons, list[BlockAnalysis]]:
+        """Blocks with measures of the tables on which no best set is marked, by the reasons."""
         shown = dict.fromkeys(entry.column.measure for entry in self.entries)
-        out: dict[tuple[tuple[Unmarked, tuple[str, ...]], ...], list[BlockAnalysis]] = {}
+        out: dict[Reasons, list[BlockAnalysis]] = {}
         for block in self.blocks:
             reasons: dict[Unmarked, list[str]] = {}
             for measure in shown:
@@ -182,15 +177,14 @@ class Facts:
         for block, row, cell in self._cells(measure):
             if cell.difference is None or block.baseline is None or cell.difference.n < 2:
                 continue
-            base = block.cell(block.baseline, measure).seeds
-            differences = [a - b for a, b in zip(cell.seeds, base, strict=True) if a is not None and b is not None]
+            differences = cell.minus(block.cell(block.baseline, measure))
             level = self.protocol.alpha / max(block.against_baseline, 1)
             sd = float(np.std(differences, ddof=1))
             if sd and not row.diverged:
                 found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
         return float(np.median(found)) if found else None
 
-    def _cells(self, measure: Measure) -> list[Counted]:
+    def _cells(self, measure: Measure) -> list[tuple[BlockAnalysis, Row, Cell]]:
         return [
             (block, row, block.cells[row.label, measure])
             for block in self.blocks
@@ -198,11 +192,11 @@ class Facts:
             if (row.label, measure) in block.cells
         ]
 
-    def _primary(self) -> list[Counted]:
+    def _primary(self) -> list[tuple[BlockAnalysis, Row, Cell]]:
         return [found for measure in self.primary for found in self._cells(measure)]
 
     def _grouped(self, found: Iterable[tuple[str, BlockAnalysis, int, int]]) -> tuple[Short, ...]:
-        """Rows that the tables show, those of one block and number together."""
+        """(label, block, n, of) of rows that the tables show, those of one block and number together."""
         labels: dict[tuple[str, str, int, int], list[str]] = {}
         for label, block, n, of in found:
             if label in self.shown:
@@ -211,7 +205,7 @@ class Facts:
 
 
 def facts(tables: Sequence[Table]) -> Facts:
-    """The facts of some tables of one protocol; a block that several of them show counts once."""
+    """The facts of tables of one protocol; a block that several of them show counts once."""
     blocks = {id(block): block for table in tables for block in table.blocks}
     lines = [line for table in tables for section in table.sections for line in section.lines]
     entries = tuple(entry for line in lines for entry in line.entries)

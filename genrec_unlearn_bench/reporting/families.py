@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.evaluation.metric import Better
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, sign_flip
@@ -70,7 +71,7 @@ def paired_differences(
         first, second: [K, S] values by seed; NaN = not measured.
         measures: [K] of each row of these.
     """
-    directed = [measure.score(1.0) is not None for measure in measures]
+    directed = [measure.better is not Better.NONE for measure in measures]
     gains = np.stack(
         [
             _scores(a, m) - _scores(b, m) if is_directed else a - b
@@ -108,34 +109,6 @@ def paired_differences(
             )
         )
     return tuple(out)
-
-
-def against(
-    values: FloatArray,
-    measures: Sequence[Measure],
-    family: Sequence[int],
-    base: int | None,
-    ranked: Sequence[int],
-    protocol: StatisticsProtocol,
-) -> dict[tuple[int, int], Difference]:
-    """Differences from the baseline by (measure, row), corrected over rows × measures of one family.
-
-    Args:
-        values: [measures, rows, seeds].
-        family: Indices of the family's measures; those without a direction are not tested.
-        base: The baseline's row.
-    """
-    tested = [m for m in family if measures[m].score(1.0) is not None]
-    places = [(m, r) for m in tested for r in ranked if r != base]
-    if base is None or not places:
-        return {}
-    found = paired_differences(
-        np.stack([values[place] for place in places]),
-        np.stack([values[m, base] for m, _ in places]),
-        [measures[m] for m, _ in places],
-        protocol,
-    )
-    return {place: difference for place, difference in zip(places, found, strict=True) if difference.n}
 
 
 class Mark(StrEnum):
@@ -179,51 +152,75 @@ class Order:
     unmarked: Unmarked | None
 
 
-def all_pairs(
-    values: FloatArray,
-    measures: Sequence[Measure],
-    family: Sequence[int],
-    ranked: Sequence[int],
-    *,
-    alpha: float,
-    letters: bool,
-    worse: frozenset[tuple[int, int]],
-) -> dict[int, Order]:
-    """All pairs of ranked rows that were measured, corrected over pairs × measures of one family.
+@dataclass(frozen=True)
+class Family:
+    """Measures of one block that are corrected together.
 
-    Args:
-        worse: (measure, row) of rows that are significantly worse than the baseline, which are never marked.
+    Attributes:
+        values: [measures, rows, seeds] of the whole block.
+        measures: Of the first axis.
+        members: Indices of the family's own measures.
+        ranked: Rows that take part.
     """
-    turned = {m: _scores(values[m], measures[m]) for m in family}
-    present = {m: [r for r in ranked if np.isfinite(turned[m][r]).any()] for m in family}
-    present = {m: rows for m, rows in present.items() if rows}
-    above = {m: np.triu_indices(len(rows), 1) for m, rows in present.items()}
-    differences = [
-        turned[m][rows][above[m][0]] - turned[m][rows][above[m][1]] for m, rows in present.items() if len(rows) > 1
-    ]
-    p = estimates = np.zeros(0)
-    if differences:
+
+    values: FloatArray
+    measures: Sequence[Measure]
+    members: Sequence[int]
+    ranked: Sequence[int]
+    protocol: StatisticsProtocol
+
+    def against(self, base: int | None) -> dict[tuple[int, int], Difference]:
+        """Differences from the baseline's row by (measure, row), corrected over rows × measures.
+
+        Measures without a direction are not tested.
+        """
+        tested = [m for m in self.members if self.measures[m].better is not Better.NONE]
+        places = [(m, r) for m in tested for r in self.ranked if r != base]
+        if base is None or not places:
+            return {}
+        found = paired_differences(
+            np.stack([self.values[place] for place in places]),
+            np.stack([self.values[m, base] for m, _ in places]),
+            [self.measures[m] for m, _ in places],
+            self.protocol,
+        )
+        return {place: difference for place, difference in zip(places, found, strict=True) if difference.n}
+
+    def orders(self, against: Mapping[tuple[int, int], Difference], *, letters: bool) -> dict[int, Order]:
+        """The order by measure, from all pairs of rows that were measured, corrected over pairs × measures.
+
+        Args:
+            against: The tests against the baseline; a row that is worse is never marked.
+            letters: Whether rows get letters.
+        """
+        turned = {m: _scores(self.values[m], self.measures[m]) for m in self.members}
+        present = {m: [r for r in self.ranked if np.isfinite(turned[m][r]).any()] for m in self.members}
+        present = {m: rows for m, rows in present.items() if rows}
+        pairs = {m: np.triu_indices(len(rows), 1) for m, rows in present.items()}
+        differences = [turned[m][rows][pairs[m][0]] - turned[m][rows][pairs[m][1]] for m, rows in present.items()]
+        if not differences:
+            return {}
         tests = paired_tests(np.concatenate(differences))
         p, estimates = holm(tests.p), tests.estimate
-    out = {}
-    begin = 0
-    for m, rows in present.items():
-        here = slice(begin, begin + len(above[m][0]))
-        begin = here.stop
-        better = np.zeros((len(rows), len(rows)), dtype=np.bool_)
-        significant = p[here] <= alpha
-        better[above[m]] = significant & (estimates[here] > 0)
-        better[above[m][::-1]] = significant & (estimates[here] < 0)
-        means = np.array([_mean(turned[m][r]) for r in rows])
-        excluded = np.array([(m, r) in worse for r in rows])
-        out[m] = _order(rows, means, better, excluded, int(np.isfinite(p[here]).sum()), letters=letters)
-    return out
+        out = {}
+        begin = 0
+        for m, rows in present.items():
+            here = slice(begin, begin + len(pairs[m][0]))
+            begin = here.stop
+            better = np.zeros((len(rows), len(rows)), dtype=np.bool_)
+            significant = p[here] <= self.protocol.alpha
+            better[pairs[m]] = significant & (estimates[here] > 0)
+            better[pairs[m][::-1]] = significant & (estimates[here] < 0)
+            means = np.array([_mean(turned[m][r]) for r in rows])
+            found = [against.get((m, r)) for r in rows]
+            worse = np.array([each is not None and each.verdict is Verdict.WORSE for each in found])
+            out[m] = _order(rows, means, better, worse, int(np.isfinite(p[here]).sum()), letters=letters)
+        return out
 
 
 def _order(
     rows: Sequence[int], means: FloatArray, better: BoolArray, worse: BoolArray, tests: int, *, letters: bool
 ) -> Order:
-    everything = (1, len(rows))
     ranks = [(int(first), int(last)) for first, last in rank_intervals(better)]
     names = tie_groups(better | better.T) if letters else ("",) * len(rows)
     # What is the same for everybody orders nobody.
@@ -238,7 +235,7 @@ def _order(
     places = {
         row: Place(
             Mark.BEST if best[i] else Mark.SECOND if second[i] else Mark.PLAIN,
-            ranks[i] if ranked and ranks[i] != everything else None,
+            ranks[i] if ranked and ranks[i] != (1, len(rows)) else None,
             names[i] if grouped else "",
         )
         for i, row in enumerate(rows)
@@ -247,7 +244,7 @@ def _order(
 
 
 def _unmarked(chosen: BoolArray, others: BoolArray, means: FloatArray, worse: BoolArray) -> Unmarked | None:
-    """Why a set is not marked: it is empty, too large, no better than the baseline, or not ahead in the mean."""
+    """Why a set is not marked; None where it is."""
     if not others.any() or not chosen.any():
         return Unmarked.TIED
     if SHARE * chosen.sum() > np.isfinite(means).sum():
@@ -265,7 +262,5 @@ def _mean(values: FloatArray) -> float:
 
 def _scores(values: FloatArray, measure: Measure) -> FloatArray:
     """Turned so that more is better; NaN throughout for a measure without a direction."""
-    sign = measure.score(1.0)
-    if sign is None:
-        return np.full_like(values, np.nan)
-    return -np.abs(values) if measure.score(-1.0) == sign else values * sign
+    found = measure.score(values)
+    return found if found is not None else np.full_like(values, np.nan)

@@ -51,27 +51,24 @@ class Layout(StrictModel):
 
         Raises DataMissing where nothing is left.
         """
-        out = []
-        for group in self.columns:
-            found = [measure for text in group.measures for measure in _matching(text, present, beam)]
-            if found:
-                out.append((group.head, tuple(dict.fromkeys(found))))
+        found = ((group.head, _matching(group.measures, present, beam)) for group in self.columns)
+        out = tuple((head, measures) for head, measures in found if measures)
         if not out:
             wanted = ", ".join(text for group in self.columns for text in group.measures)
             raise DataMissing(
                 f"no result has a measurement that the layout {self.name!r} shows ({wanted})",
                 hint="run with a suite that measures it (bench run --suite), or take another --layout",
             )
-        return tuple(out)
+        return out
 
     def untested(self, present: Sequence[Measure], *, beam: int) -> frozenset[Measure]:
         """Measures that are in no family."""
         texts = [text for group in self.columns if not group.tested for text in group.measures]
-        return frozenset(measure for text in texts for measure in _matching(text, present, beam))
+        return frozenset(_matching(texts, present, beam))
 
     def primary_measures(self, present: Sequence[Measure], *, beam: int) -> tuple[Measure, ...]:
         """The measures of its own confirmatory family, if it names one."""
-        return tuple(measure for text in self.primary for measure in _matching(text, present, beam))
+        return _matching(self.primary, present, beam)
 
 
 @cache
@@ -90,14 +87,17 @@ def find_layout(name: str) -> Layout:
     return layouts()[one_of("layout", name, layouts())]
 
 
-def _matching(text: str, present: Sequence[Measure], beam: int) -> list[Measure]:
-    # Compared as text, as a family of another suite may not be declared in this version.
-    pattern, slash, width = text.partition("/")
-    wanted = int(width) if slash else beam
+def _matching(texts: Sequence[str], present: Sequence[Measure], beam: int) -> tuple[Measure, ...]:
+    """Measures of some patterns, in their order; each once. A pattern without a beam takes ``beam``."""
+    out: dict[Measure, None] = {}
     # No record has gaps of its own that count; a board takes them from the measure and the oracle's row.
-    gaps = [measure._replace(metric=f"{GAP}{measure.metric}") for measure in present] if GAP in pattern else []
-    return [
-        measure
-        for measure in [*present, *(gap for gap in gaps if gap.metric in metric_specs())]
-        if fnmatchcase(measure.text.partition("/")[0], pattern) and measure.beam in (None, wanted)
-    ]
+    gaps = [measure._replace(metric=f"{GAP}{measure.metric}") for measure in present]
+    gaps = [gap for gap in gaps if gap.metric in metric_specs()]
+    for text in texts:
+        pattern, slash, width = text.partition("/")
+        for measure in (*present, *gaps) if GAP in pattern else present:
+            # Compared as text, as a family of another suite may not be declared in this version.
+            named = fnmatchcase(measure.text.partition("/")[0], pattern)
+            if named and measure.beam in (None, int(width) if slash else beam):
+                out.setdefault(measure)
+    return tuple(out)

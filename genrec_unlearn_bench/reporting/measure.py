@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Number = TypeVar("Number", float, "NDArray[np.float64]")
 
 GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
@@ -30,34 +36,31 @@ _SIDES = {
 }
 
 _COSTS = {
-    spec.name: spec
-    for spec in (
-        MetricSpec(
-            name=name,
-            title=title,
-            better={Group.ALL: Better.LOWER},
-            range=(0.0, math.inf),
-            unit=unit,
-            description=description,
-            source="protocol sec. 4",
-        )
-        for name, title, unit, description in (
-            (
-                "cost.tuning-seconds",
-                "Tuning",
-                "seconds",
-                "Wall-clock of trying configurations before this one was chosen, validation included.",
-            ),
-            (
-                "cost.total-share",
-                "% of retraining",
-                "%",
-                "Wall-clock of unlearning and tuning together, as a share of that of training the oracle.",
-            ),
-        )
+    name: MetricSpec(
+        name=name,
+        title=title,
+        better={Group.ALL: Better.LOWER},
+        range=(0.0, math.inf),
+        unit=unit,
+        description=f"Wall-clock of {what}.",
+        source="protocol sec. 4",
+    )
+    for name, title, unit, what in (
+        (
+            "cost.tuning-seconds",
+            "Tuning",
+            "seconds",
+            "trying configurations before this one was chosen, validation included",
+        ),
+        (
+            "cost.total-share",
+            "% of retraining",
+            "%",
+            "unlearning and tuning together, as a share of that of training the oracle",
+        ),
     )
 }
-"""Costs that no record lists among its metrics; they follow from its other fields (``results.cost_values``)."""
+"""Costs that no record lists among its metrics; they follow from its other fields (``results``)."""
 
 
 class Measure(NamedTuple):
@@ -124,8 +127,8 @@ class Measure(NamedTuple):
         """↓, ↑, → 0 (the nearer to the oracle the better) or nothing."""
         return {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→0", Better.NONE: ""}[self.better]
 
-    def score(self, value: float) -> float | None:
-        """The value turned so that more is better; None for a measure without a direction."""
+    def score(self, value: Number) -> Number | None:
+        """The value, or values, turned so that more is better; None for a measure without a direction."""
         match self.better:
             case Better.HIGHER:
                 return value

@@ -1,23 +1,32 @@
-"""Every format's files from one set of tables: what ``bench leaderboard`` prints or writes.
+"""Every format's files from one set of tables: what ``bench leaderboard`` prints or writes, and the published site.
 
 The renderers know nothing of files; here is which of them makes which file, and which file is the one to look at.
+Nothing but the results of a leaderboard's folder goes into its site, so anybody can make it again and compare bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
-from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.layouts import Layout
+from genrec_unlearn_bench.reporting.board import Board, make_board
+from genrec_unlearn_bench.reporting.layouts import Layout, layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside
-from genrec_unlearn_bench.reporting.selection import Selection, narrowed
+from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.selection import Selection, narrowed, task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
+SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
+"""Ends of a file's name, with the format that each stands for."""
+SITE = "site"
+"""Folder of the published site in a leaderboard's."""
+SITE_FORMATS = ("md", "csv", "latex")
 
 
 @dataclass(frozen=True)
@@ -136,6 +145,28 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
             raise UnknownName("format", format_, FORMATS)
 
 
+def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]:
+    """Write files into a folder, or the main one under the name ``out`` with what it needs beside it.
+
+    Returns their paths. Raises StorageError naming ``option``.
+    """
+    single = not out.is_dir() and out.suffix.lower() in SUFFIXES
+    written = []
+    for file in files:
+        if not single:
+            place = out / file.name
+        elif file.role == "main":
+            place = out
+        elif file.role == "further":
+            continue
+        else:
+            # The bibliography by the main file's name, figures by their own.
+            place = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
+        atomic_bytes(place, file.content if isinstance(file.content, bytes) else file.content.encode("utf-8"), option)
+        written.append(place)
+    return written
+
+
 def _shows(layout: Layout) -> str:
     kinds = f"requests of the kind {' or '.join(layout.kinds)}" if layout.kinds else ""
     rows = "methods with variants" if layout.rows == "variants" else ""
@@ -154,25 +185,20 @@ def _csv(report: Report) -> tuple[Output, ...]:
 
 
 def _html(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.html.render import render_html
+    from genrec_unlearn_bench.reporting.html_page import render_html
 
-    page = render_html(
-        report.board, report.protocol, baseline=report.baseline, compared=report.across, reported=report.reported
-    )
+    page = render_html(report.board, report.protocol, baseline=report.baseline, reported=report.reported)
     return (Output("index.html", page), *_figures(report.across, svg=True))
 
 
 def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.latex.render import render_latex
+    from genrec_unlearn_bench.reporting.latex_tables import render_latex
+    from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
 
     text = render_latex(report.tables, standalone=standalone, reported=report.reported)
     out = [Output(f"{report.stem}.tex", text)]
     if bib:
-        from genrec_unlearn_bench.reporting.bibliography import bibliography
-
         out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph
-
     out.append(Output(f"{report.stem}-statistics.tex", statistics_paragraph(report.tables), "further"))
     return (*out, *_figures(report.across, svg=False))
 
@@ -185,3 +211,48 @@ def _figures(found: Sequence[Across], *, svg: bool) -> tuple[Output, ...]:
             content = diagram.svg if svg else diagram.pdf
             out.append(Output(f"{each.name}.{'svg' if svg else 'pdf'}", content, "beside"))
     return tuple(out)
+
+
+def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path) -> dict[str, bytes]:
+    """The site's files by their path, ``/`` between parts.
+
+    ``index.html`` is the whole leaderboard; ``tables/`` has every layout that the results fill as markdown, as CSV and
+    as LaTeX with its bibliography.
+
+    Args:
+        root: The leaderboard's folder, for ``results/manifests`` and ``health``.
+    """
+    from genrec_unlearn_bench.reporting.html_page import render_html
+
+    board = make_board(results, protocol)
+    kinds = task_kinds(results)
+    files: dict[str, bytes] = {}
+    for layout in layouts().values():
+        try:
+            report = make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
+        except DataMissing:
+            # No result of this sort has been published yet.
+            continue
+        for output in (each for name in SITE_FORMATS for each in outputs(report, name, standalone=True, bib=True)):
+            content = output.content
+            files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+    linked = [f"tables/{layout}{ending}" for layout in layouts() for ending in (".md", "-long.csv", ".tex")]
+    page = render_html(
+        board,
+        protocol,
+        manifests=root / "results" / "manifests",
+        health=root / "health",
+        code="../../",
+        files=[name for name in linked if name in files],
+    )
+    files["index.html"] = page.encode("utf-8")
+    return dict(sorted(files.items()))
+
+
+def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:
+    """Differences between a site and the files in a folder, as sentences."""
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    out = [f"{name}: is missing" for name in files if name not in there]
+    out += [f"{name}: is not made any more" for name in there if name not in files]
+    out += [f"{name}: differs" for name in files if name in there and there[name].read_bytes() != files[name]]
+    return tuple(sorted(out))

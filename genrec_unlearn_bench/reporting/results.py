@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import (
     RECORDED_COSTS,
     TOTAL_SHARE,
@@ -109,27 +109,19 @@ class Result:
     folder: Path
     source: Source
 
-    @property
-    def per_user(self) -> Path:
-        """The table of test users, where there is one."""
-        return self.folder / PER_USER
 
-
-@dataclass(frozen=True)
-class Loaded:
-    """Results read from some folders."""
+class Loaded(NamedTuple):
+    """Results of some folders; ``faults`` are the records that could not be read, as sentences."""
 
     results: tuple[Result, ...]
     faults: tuple[str, ...]
-    """Records that could not be read, as sentences; empty unless the caller asked to go on."""
 
 
 def find_records(root: Path) -> list[Path]:
     """Every ``result.json`` below a folder, sorted by path; hidden folders (drafts) are passed over."""
-    found = (
-        path for path in root.rglob(RECORD) if not any(part.startswith(".") for part in path.parts[len(root.parts) :])
-    )
-    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+    found = {path.relative_to(root): path for path in root.rglob(RECORD)}
+    shown = (place for place in found if not any(part.startswith(".") for part in place.parts))
+    return [found[place] for place in sorted(shown, key=Path.as_posix)]
 
 
 def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bool = False) -> Loaded:
@@ -224,6 +216,6 @@ def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
     seen: dict[Measure, None] = {}
     for result in results:
         for measure, value in result.values.items():
-            if value is not None or measure in RECORDED_COSTS:
-                seen.setdefault(measure)
+            if measure not in seen and (value is not None or measure in RECORDED_COSTS):
+                seen[measure] = None
     return tuple(seen)

@@ -8,7 +8,7 @@ A ruleset is chosen among blocks and not among results, as rows without a config
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -45,25 +45,24 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
         ProtocolMismatch: Among what is asked for are results of another protocol version.
     """
     faults: list[UnknownName] = []
-    fields: tuple[tuple[str, tuple[str, ...], Callable[[Result], str]], ...] = (
-        ("task", wanted.tasks, lambda result: result.task),
-        ("backbone", wanted.backbones, lambda result: result.backbone_label),
-        ("scale", wanted.scales, lambda result: result.scale),
-        ("suite", wanted.suites, lambda result: result.suite),
-    )
     kept = list(results)
-    for kind, patterns, name in fields:
-        faults += _unknown(kind, patterns, {name(result) for result in results})
-        kept = [result for result in kept if not patterns or _any(name(result), patterns)]
+    for kind, field, patterns in (
+        ("task", "task", wanted.tasks),
+        ("backbone", "backbone_label", wanted.backbones),
+        ("scale", "scale", wanted.scales),
+        ("suite", "suite", wanted.suites),
+    ):
+        faults += _unknown(kind, patterns, {getattr(result, field) for result in results})
+        kept = [result for result in kept if _chosen(getattr(result, field), patterns)]
     faults += _unknown("method", wanted.methods, {result.method for result in results})
-    hidden = {r.method for r in kept if r.method not in protocol.references and not _shown(r.method, wanted)}
+    hidden = {r.method for r in kept if r.method not in protocol.references and not _chosen(r.method, wanted.methods)}
     note = f"{len(hidden)} methods that were not asked for; tests, ranks and best sets are among all of them"
     if not faults and kept:
         board = make_board(kept, protocol)
         faults += _unknown("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
-        chosen = [b for b in board.blocks if not wanted.rulesets or _any(b.key.ruleset, wanted.rulesets)]
+        chosen = tuple(block for block in board.blocks if _chosen(block.key.ruleset, wanted.rulesets))
         if not faults and chosen:
-            return Board(tuple(chosen), (*board.left_out, *([note] if hidden else [])))
+            return Board(chosen, (*board.left_out, note) if hidden else board.left_out)
     if len(faults) == 1:
         raise faults[0]
     if faults:
@@ -72,10 +71,12 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
 
 
 def narrowed(table: Table, wanted: Selection) -> Table:
-    """The table with the reference rows and the methods that were asked for; sections without such a method go."""
+    """The table with the reference rows and the chosen methods; sections without such a method go."""
     sections = []
     for section in table.sections:
-        lines = tuple(line for line in section.lines if line.kind == "reference" or _shown(_method(line), wanted))
+        lines = tuple(
+            line for line in section.lines if line.kind == "reference" or _chosen(_method(line), wanted.methods)
+        )
         if any(line.kind == "method" for line in lines) or not wanted.methods:
             sections.append(replace(section, lines=lines))
     return replace(table, sections=tuple(sections))
@@ -137,20 +138,15 @@ def _manifest_kind(result: Result) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def _shown(method: str, wanted: Selection) -> bool:
-    return not wanted.methods or _any(method, wanted.methods)
-
-
 def _method(line: Line) -> str:
     return next(entry.row.method for entry in line.entries if entry.row is not None)
 
 
-def _any(name: str, patterns: Iterable[str]) -> bool:
+def _chosen(name: str, patterns: Sequence[str]) -> bool:
     # A name with brackets is a glob to fnmatch, so the plain name counts too.
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+    return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _unknown(kind: str, patterns: Iterable[str], names: set[str]) -> list[UnknownName]:
-    return [
-        UnknownName(kind, pattern, names) for pattern in patterns if not any(_any(name, (pattern,)) for name in names)
-    ]
+    unknown = [pattern for pattern in patterns if not any(_chosen(name, (pattern,)) for name in names)]
+    return [UnknownName(kind, pattern, names) for pattern in unknown]

@@ -20,6 +20,10 @@ from genrec_unlearn_bench.reporting.results import measures_of
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
 from genrec_unlearn_bench.reporting.wording import fixed
 
+DIVERGED = "‡"
+UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
+"""Of what is neither a share nor a count."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -49,6 +53,13 @@ class Column:
             return rest[1:-1] if rest.startswith("(") and rest.endswith(")") else rest
         return title
 
+    @property
+    def full_title(self) -> str:
+        """Title, unit and direction; without what the head says already."""
+        title = self.title if self.title != self.head else ""
+        unit = UNITS.get(self.measure.spec.unit, "")
+        return " ".join(part for part in (title, unit, self.measure.arrow) if part)
+
 
 @dataclass(frozen=True, eq=False)
 class Entry:
@@ -57,7 +68,6 @@ class Entry:
     column: Column
     cell: Cell | None
     row: Row | None
-    block: BlockAnalysis | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +79,11 @@ class Line:
     entries: tuple[Entry, ...]
     diverged: tuple[str, ...] = ()
     """Tasks on which a run diverged, with the number of seeds: ``sports-brand (1 of 5)``."""
+
+    @property
+    def name(self) -> str:
+        """The label, not escaped; rows with a diverged run carry a dagger."""
+        return f"{self.label} {DIVERGED}" if self.diverged else self.label
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +128,6 @@ class Table:
 
     @property
     def protocol(self) -> StatisticsProtocol:
-        """The statistics protocol behind the marks."""
         return self.analysis.protocol
 
     @property
@@ -165,9 +179,9 @@ def make_tables(
     for blocks in analysis.by_table():
         # What only another regime has measured is no column here.
         here = frozenset(_present([block.block for block in blocks]))
-        columns = [(head, kept) for head, members in groups if (kept := tuple(m for m in members if m.base in here))]
-        if columns:
-            out.extend(_tables(blocks, columns, layout, analysis, variant_of or {}))
+        shown = [(head, measure) for head, members in groups for measure in members if measure.base in here]
+        if shown:
+            out.extend(_tables(blocks, shown, layout, analysis, variant_of or {}))
     return tuple(out)
 
 
@@ -177,39 +191,26 @@ def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
 
 def _tables(
     blocks: Sequence[BlockAnalysis],
-    groups: Sequence[tuple[str, tuple[Measure, ...]]],
+    shown: Sequence[tuple[str, Measure]],
     layout: Layout,
     analysis: Analysis,
     variant_of: Mapping[str, str],
 ) -> Iterator[Table]:
-    """The tables of one regime, ruleset and scale."""
+    """The tables of one regime, ruleset and scale, of the measures shown with their heads."""
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
-    several = len(tasks) > layout.side_by_side
-    for number, start in enumerate(range(0, len(tasks), layout.side_by_side), start=1):
+    for start in range(0, len(tasks), layout.side_by_side):
         here = tasks[start : start + layout.side_by_side]
         members = tuple(block for block in blocks if _task(block) in here)
         columns = tuple(
             Column(task, head, measure, decimals(measure.spec), measure in members[0].primary)
             for task in here
-            for head, shown in groups
-            for measure in shown
+            for head, measure in shown
         )
-        sections = _sections(members, columns, layout, variant_of)
+        sections = tuple(_sections(members, columns, layout, variant_of))
+        number = [str(start // layout.side_by_side + 1)] if len(tasks) > layout.side_by_side else []
         if sections:
-            yield Table(
-                name="-".join((layout.name, *blocks[0].block.key.table, *([str(number)] if several else []))),
-                layout=layout,
-                columns=columns,
-                sections=sections,
-                blocks=members,
-                analysis=analysis,
-            )
-
-
-def decimals(spec: MetricSpec) -> int:
-    """Decimal places that a metric is shown with: as many as a test set of some thousand users can carry."""
-    places = {"seconds": 1, "MiB": 0, "count": 0, "ratio": 2, "spreads": 1, "nats": 3, "%": 1}
-    return places.get(spec.unit, 3 if spec.unit in ("AUC", "probability") else 4)
+            name = "-".join((layout.name, *members[0].block.key.table, *number))
+            yield Table(name, layout, columns, sections, members, analysis)
 
 
 def _task(block: BlockAnalysis) -> str:
@@ -220,19 +221,16 @@ def _task(block: BlockAnalysis) -> str:
 
 def _sections(
     blocks: Sequence[BlockAnalysis], columns: Sequence[Column], layout: Layout, variant_of: Mapping[str, str]
-) -> tuple[Section, ...]:
-    out = []
+) -> Iterator[Section]:
     for backbone in dict.fromkeys(block.block.key.backbone for block in blocks):
         members = {_task(block): block for block in blocks if block.block.key.backbone == backbone}
         rows: dict[str, Row] = {}
-        for block in members.values():
-            for row in block.block.rows:
-                rows.setdefault(row.label, row)
+        for row in (row for block in members.values() for row in block.block.rows):
+            rows.setdefault(row.label, row)
         shown = _shown(list(rows.values()), layout, variant_of)
-        lines = tuple(_line(row, columns, members) for row in shown)
-        if lines:
-            out.append(Section(backbone, lines))
-    return tuple(out)
+        if shown:
+            found = {task: {row.label: row for row in block.block.rows} for task, block in members.items()}
+            yield Section(backbone, tuple(_line(row, columns, members, found) for row in shown))
 
 
 def _shown(rows: Sequence[Row], layout: Layout, variant_of: Mapping[str, str]) -> list[Row]:
@@ -247,17 +245,27 @@ def _shown(rows: Sequence[Row], layout: Layout, variant_of: Mapping[str, str]) -
     return [*references, *kept] if kept else []
 
 
-def _line(row: Row, columns: Sequence[Column], blocks: Mapping[str, BlockAnalysis]) -> Line:
+def _line(
+    row: Row,
+    columns: Sequence[Column],
+    blocks: Mapping[str, BlockAnalysis],
+    rows: Mapping[str, Mapping[str, Row]],
+) -> Line:
     entries = []
     diverged: dict[str, str] = {}
     for column in columns:
-        block = blocks.get(column.top)
-        here = next((other for other in block.block.rows if other.label == row.label), None) if block else None
-        cell = block.cell(here, column.measure) if block is not None and here is not None else None
-        entries.append(Entry(column, cell, here, block))
-        if here is not None and here.diverged:
-            diverged[column.top] = f"{column.top} ({len(here.diverged)} of {len(here.results)})"
+        task = column.top
+        here = rows.get(task, {}).get(row.label)
+        entries.append(Entry(column, blocks[task].cell(here, column.measure) if here else None, here))
+        if here and here.diverged:
+            diverged[task] = f"{task} ({len(here.diverged)} of {len(here.results)})"
     return Line(row.label, row.kind, tuple(entries), tuple(diverged.values()))
+
+
+def decimals(spec: MetricSpec) -> int:
+    """Decimal places that a metric is shown with: as many as a test set of some thousand users can carry."""
+    places = {"seconds": 1, "MiB": 0, "count": 0, "ratio": 2, "spreads": 1, "nats": 3, "%": 1}
+    return places.get(spec.unit, 3 if spec.unit in ("AUC", "probability") else 4)
 
 
 SIGNS = {
@@ -275,9 +283,6 @@ EQUIVALENCE = {
     Equivalent.UNDERPOWERED: "",
 }
 """To the oracle."""
-DIVERGED = "‡"
-UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
-"""Of what is neither a share nor a count."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +311,6 @@ class Shown:
 
 
 def show(entry: Entry) -> Shown:
-    """The parts of a cell."""
     cell, column = entry.cell, entry.column
     if cell is None or entry.row is None:
         return Shown("–")
@@ -329,15 +333,3 @@ def show(entry: Entry) -> Shown:
         rank=rank,
         mark=cell.mark,
     )
-
-
-def column_title(column: Column) -> str:
-    """Metric, unit and direction; without what the column's head says already."""
-    title = column.title if column.title != column.head else ""
-    unit = UNITS.get(column.measure.spec.unit, "")
-    return " ".join(part for part in (title, unit, column.measure.arrow) if part)
-
-
-def line_label(line: Line) -> str:
-    """The row's name, not escaped; rows with a diverged run carry a dagger."""
-    return f"{line.label} {DIVERGED}" if line.diverged else line.label

@@ -1,4 +1,7 @@
-"""Names that tables in papers print in place of ids, from ``leaderboard/titles.yaml``; an id without one stays."""
+"""Names that tables in papers print in place of ids, from ``leaderboard/titles.yaml``; an id without one stays.
+
+What follows a name in brackets, which tells it from others of that name, stays as well.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from genrec_unlearn_bench.reporting.selection import variants
 
 
 def task_title(task: str) -> str:
-    """``Industrial, brand`` for ``industrial-brand``; what follows the name in brackets stays."""
+    """``Industrial, brand`` for ``industrial-brand``."""
     name, bracket, rest = task.partition(" (")
     dataset, _, kind = name.rpartition("-")
     known = _titles()["datasets"]
@@ -22,13 +25,13 @@ def task_title(task: str) -> str:
 
 
 def backbone_title(backbone: str) -> str:
-    """``TIGER`` for ``tiger``; what follows the name in brackets stays."""
+    """``TIGER`` for ``tiger``."""
     name, bracket, rest = backbone.partition(" (")
     return _titles()["backbones"].get(name, name) + bracket + rest
 
 
 def row_title(label: str) -> str:
-    """``TRACER, no mask`` for ``tracer-no-mask``; what tells a row from others of its method stays."""
+    """``TRACER, no mask`` for ``tracer-no-mask``."""
     name, bracket, rest = label.partition(" (")
     known = _titles()["methods"]
     parent = _variants().get(name, "")
@@ -47,6 +50,4 @@ def _titles() -> Mapping[str, Mapping[str, str]]:
     return content
 
 
-@cache
-def _variants() -> Mapping[str, str]:
-    return variants()
+_variants = cache(variants)

@@ -85,23 +85,12 @@ class Costs(StrEnum):
     MISSING = "not measured"
 
 
-_TONES = {
-    Forgets.YES: Tone.GOOD,
-    Forgets.BELOW: Tone.FAIR,
-    Forgets.UNCLEAR: Tone.FAIR,
-    Forgets.PARTLY: Tone.FAIR,
-    Forgets.NO: Tone.BAD,
-    Forgets.NO_EFFECT: Tone.BAD,
-    Forgets.DIVERGED: Tone.BAD,
-    Keeps.BETTER: Tone.GOOD,
-    Keeps.EQUIVALENT: Tone.GOOD,
-    Keeps.UNCLEAR: Tone.FAIR,
-    Keeps.WORSE: Tone.BAD,
-    Keeps.DIVERGED: Tone.BAD,
-    Costs.CHEAPER: Tone.GOOD,
-    Costs.OVER_HALF: Tone.FAIR,
-    Costs.DEARER: Tone.BAD,
+_TONES: dict[Forgets | Keeps | Costs, Tone] = {
+    **dict.fromkeys((Forgets.YES, Keeps.BETTER, Keeps.EQUIVALENT, Costs.CHEAPER), Tone.GOOD),
+    **dict.fromkeys((Forgets.BELOW, Forgets.UNCLEAR, Forgets.PARTLY, Keeps.UNCLEAR, Costs.OVER_HALF), Tone.FAIR),
+    **dict.fromkeys((Forgets.NO, Forgets.NO_EFFECT, Forgets.DIVERGED, Keeps.WORSE, Costs.DEARER), Tone.BAD),
 }
+"""Outcomes of one name have one tone; the others are open."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +135,7 @@ class Verdicts:
         return self.forgets.order, self.keeps.order, self.costs.order
 
 
-def standing(order: Sequence[float]) -> tuple[float, float, float]:
+def sort_key(order: Sequence[float]) -> tuple[float, float, float]:
     """To sort rows by: the outcome of forgetting, then that of keeping, then the cost; without tests, the number left.
 
     Args:
@@ -161,16 +150,18 @@ class _Evidence:
     """A row's forget HR@10 in one kind of IDs; ``left`` is the share of the original's advantage over retraining."""
 
     outcome: Forgets
-    title: str
-    mean: float
-    target: float
     gap: float
     left: float | None
+    sentence: str
 
 
 def verdict_measures(beam: int) -> tuple[Measure, ...]:
-    """What verdicts are about."""
-    return (_served(beam), ORIGINAL_IDS, _ndcg(beam), _hr(beam), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS)
+    """What verdicts are about: forgetting as served and in the original IDs, NDCG@10 and HR@10 kept, then costs."""
+    served, ndcg, hr = (
+        Measure(name, group, beam)
+        for name, group in (("hr@10", Group.FORGET), ("ndcg@10", Group.RETAIN), ("hr@10", Group.RETAIN))
+    )
+    return served, ORIGINAL_IDS, ndcg, hr, UNLEARN_SECONDS, SHARE, *RECORDED_COSTS
 
 
 def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
@@ -187,12 +178,13 @@ def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysi
 
 def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
     """The verdicts on a row of a block, from its ``verdict_analysis``."""
-    evidence = [found for measure in (_served(beam), ORIGINAL_IDS) if (found := _evidence(block, row, measure))]
-    worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap)) if evidence else None
-    kept = _cell(block, row, _ndcg(beam))
+    served, decoded, ndcg, hr, *_ = verdict_measures(beam)
+    evidence = [found for measure in (served, decoded) if (found := _evidence(block, row, measure))]
+    worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap), default=None)
+    kept = _cell(block, row, ndcg)
     return Verdicts(
         forgets=_forgets(block, row, evidence, worst),
-        keeps=_keeps(block, row, (_ndcg(beam), _hr(beam))),
+        keeps=_keeps(block, row, (ndcg, hr)),
         costs=_costs(block, row),
         gap=worst.gap if worst else None,
         kept=kept.mean if kept else None,
@@ -207,18 +199,6 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> tuple[bool, ...]:
     )
 
 
-def _served(beam: int) -> Measure:
-    return Measure("hr@10", Group.FORGET, beam)
-
-
-def _ndcg(beam: int) -> Measure:
-    return Measure("ndcg@10", Group.RETAIN, beam)
-
-
-def _hr(beam: int) -> Measure:
-    return Measure("hr@10", Group.RETAIN, beam)
-
-
 def _place(outcome: Forgets | Keeps) -> int:
     return list(type(outcome)).index(outcome)
 
@@ -228,28 +208,27 @@ def _cell(block: BlockAnalysis, row: Row | None, measure: Measure) -> analysis.C
     return found if found is not None and found.mean is not None else None
 
 
-def _differences(one: analysis.Cell, other: analysis.Cell) -> list[float]:
+def _differences(one: analysis.Cell | None, other: analysis.Cell | None) -> list[float]:
     """Seed by seed, of the seeds that both have."""
-    pairs = zip(one.seeds, other.seeds, strict=True)
-    return [a - b for a, b in pairs if a is not None and b is not None]
+    if one is None or other is None:
+        return []
+    return [a - b for a, b in zip(one.seeds, other.seeds, strict=True) if a is not None and b is not None]
 
 
 def _evidence(block: BlockAnalysis, row: Row, measure: Measure) -> _Evidence | None:
     cell, target = _cell(block, row, measure), _cell(block, block.block.oracle, measure)
-    differences = _differences(cell, target) if cell and target else []
+    differences = _differences(cell, target)
     if cell is None or target is None or not differences:
         return None
     gap = fmean(differences)
     original = _cell(block, block.baseline, measure)
-    advantage = fmean(_differences(original, target) or [0.0]) if original else 0.0
-    allowed = block.margins.get(measure) or 0.0
+    advantage = fmean(_differences(original, target) or [0.0])
+    outcome = _against_retraining(cell, original, gap)
     return _Evidence(
-        outcome=_against_retraining(cell, original, gap),
-        title=measure.title,
-        mean=cell.mean or 0.0,
-        target=target.mean or 0.0,
+        outcome=outcome,
         gap=gap,
-        left=max(0.0, gap / advantage) if advantage > allowed else None,
+        left=max(0.0, gap / advantage) if advantage > (block.margins.get(measure) or 0.0) else None,
+        sentence=f"{measure.title} {cell.mean:.4f}, retrained {target.mean:.4f}: {_MEANING[outcome]}",
     )
 
 
@@ -268,26 +247,24 @@ def _lower(cell: analysis.Cell, original: analysis.Cell | None) -> bool:
     """Whether a row names fewer than the original: by its test, or for a row of no family by its own interval."""
     if cell.difference is not None:
         return cell.difference.verdict is analysis.Verdict.BETTER
-    differences = _differences(cell, original) if original else []
+    differences = _differences(cell, original)
     return len(differences) > 1 and bool(t_interval([differences]).high[0] < 0.0)
 
 
 def _forgets(block: BlockAnalysis, row: Row, evidence: Sequence[_Evidence], worst: _Evidence | None) -> Verdict:
     if row.diverged:
-        text = f"{len(row.diverged)} of {len(row.results)} runs diverged."
-        return Verdict(Forgets.DIVERGED, f"{len(row.diverged)} of {len(row.results)}", text, _place(Forgets.DIVERGED))
+        number = f"{len(row.diverged)} of {len(row.results)}"
+        return Verdict(Forgets.DIVERGED, number, f"{number} runs diverged.", _place(Forgets.DIVERGED))
     if worst is None:
         return Verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.", _place(Forgets.MISSING))
-    number = f"{worst.left:.0%} left" if worst.left is not None else f"{worst.gap:+.4f}"
-    sentence = "; ".join(
-        f"{found.title} {found.mean:.4f}, retrained {found.target:.4f}: {_MEANING[found.outcome]}" for found in evidence
-    )
     outcome = Forgets.NO_EFFECT if _unchanged(row, block.baseline) else worst.outcome
+    sentence = "; ".join(found.sentence for found in evidence)
     if outcome is Forgets.NO_EFFECT:
         sentence = f"Every number is the original's in every seed. {sentence}"
     if outcome is Forgets.UNTESTED:
         sentence = "Too few seeds for a test, or for a margin"
-    fine = min(max(worst.left if worst.left is not None else abs(worst.gap), 0.0), 9.0) / 10
+    number = f"{worst.left:.0%} left" if worst.left is not None else f"{worst.gap:+.4f}"
+    fine = min(worst.left if worst.left is not None else abs(worst.gap), 9.0) / 10
     return Verdict(outcome, number, f"{sentence}.", _place(outcome) + fine)
 
 
@@ -319,25 +296,21 @@ def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdi
     found: list[tuple[Keeps, str, float]] = []
     for measure in measures:
         cell, original = _cell(block, row, measure), _cell(block, block.baseline, measure)
-        differences = _differences(cell, original) if cell and original else []
+        differences = _differences(cell, original)
         if cell is None or original is None or not differences or not original.mean:
             continue
         margin = block.margins.get(measure)
         outcome = _against_original(cell, differences, margin)
-        change = fmean(differences) / original.mean
         allowed = f" (margin {margin:.4f})" if margin is not None else ""
         words = f"{measure.title} {cell.mean:.4f}, original {original.mean:.4f}{allowed}: {outcome.value}"
-        found.append((outcome, words, change))
+        found.append((outcome, words, fmean(differences) / original.mean))
     if not found:
         return Verdict(Keeps.MISSING, "", "Retain quality or the original is missing.", _place(Keeps.MISSING))
-    worst = max(found, key=lambda one: _place(one[0]))[0]
+    worst = max((outcome for outcome, _, _ in found), key=_place)
     change = found[0][2]
-    sentence = "; ".join(words for _, words, _ in found) + "."
-    if worst is Keeps.UNTESTED:
-        sentence = ""
-    order = _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10))
+    sentence = "; ".join(words for _, words, _ in found) + "." if worst is not Keeps.UNTESTED else ""
     shown = f"{change:+.1%}".replace("-", "−") if abs(change) >= 0.0005 else "0.0%"
-    return Verdict(worst, shown, sentence, order)
+    return Verdict(worst, shown, sentence, _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10)))
 
 
 def _against_original(cell: analysis.Cell, differences: Sequence[float], margin: float | None) -> Keeps:
@@ -357,20 +330,17 @@ def _against_original(cell: analysis.Cell, differences: Sequence[float], margin:
 
 def _costs(block: BlockAnalysis, row: Row) -> Verdict:
     seconds, share, tuning, total = (
-        _cell(block, row, measure) for measure in (UNLEARN_SECONDS, SHARE, TUNING_SECONDS, TOTAL_SHARE)
+        cell.mean if (cell := _cell(block, row, measure)) else None
+        for measure in (UNLEARN_SECONDS, SHARE, TUNING_SECONDS, TOTAL_SHARE)
     )
     if seconds is None or share is None:
         return Verdict(Costs.MISSING, "", "Seconds of unlearning or of retraining are missing.", 99.0)
-    included = tuning is not None and total is not None
-    whole = (total.mean or 0.0) / 100.0 if included and total else share.mean or 0.0
-    if not included:
-        how, mark = "; seconds of tuning are not recorded", " + tuning"
-    elif tuning and tuning.mean:
-        how, mark = f" and {tuning.mean:.0f} s of tuning", ""
+    if tuning is None or total is None:
+        whole, how, mark = share, "; seconds of tuning are not recorded", " + tuning"
     else:
-        how, mark = ", not tuned", ""
+        whole, how, mark = total / 100.0, f" and {tuning:.0f} s of tuning" if tuning else ", not tuned", ""
     outcome = Costs.CHEAPER if whole < 0.5 else Costs.OVER_HALF if whole < 1.0 else Costs.DEARER
-    sentence = f"{seconds.mean or 0.0:.1f} s of unlearning{how}; {_share(share.mean or 0.0)} of retraining by itself."
+    sentence = f"{seconds:.1f} s of unlearning{how}; {_share(share)} of retraining by itself."
     return Verdict(outcome, f"{_share(whole)}{mark}", sentence, whole)
 
 

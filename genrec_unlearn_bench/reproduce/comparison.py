@@ -1,29 +1,38 @@
 """Comparison of a record with another run of its cell, number by number: identical, within tolerance, or different.
 
-What is owed depends on what is the same. With the same kind of processor, packages, threads and stage keys the suite
-promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first rounded sum
-on and ends as another seed would; then a number may differ by as much as two runs on independent users of the same
-number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md). On a GPU whose noise floor was measured
-for this very run, that floor is the limit instead.
+What is required depends on what is the same. With the same kind of processor, packages, threads and stage keys the
+suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first
+rounded sum on and ends as another seed would; then a number may differ by as much as two runs on independent users of
+the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md).
+
+On a GPU, kernels that add in no fixed order round another way each time, though nothing differs. How much that is
+cannot be derived, so it is measured: ``bench submission reproduce RUN --floor N`` repeats a run N times and keeps every
+number. Another run in the same environment may then differ from the record by what two of them differ at 95 %: t √2 sd,
+with the quantile t of Student's distribution for N - 1 degrees of freedom, as the spread itself is known from N runs.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
+from pydantic import Field, ValidationError
+
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
-from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, NumberId, Redo
 
 Verdict = Literal["identical", "within", "differs", "not judged", "new"]
 """``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
 
 Basis = Literal["bits", "floor", "users"]
-"""What is owed: the same bits, a difference within the recorded noise floor, or one within the spread over users."""
+"""Required are the same bits, a difference within the recorded noise floor, or one within the spread over users."""
 
 LIMIT = 1.96 * math.sqrt(2)
 """Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
@@ -34,7 +43,7 @@ ZERO_COUNT = 3.0
 3 / n at 95 % (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983)."""
 
 DECIDING = frozenset({"hr@10", "ndcg@10"})
-"""What decides where the same bits are not owed. Of the hundred other numbers a few leave their limits by chance."""
+"""They decide where the same bits are not required. Of the hundred other numbers a few leave their limits by chance."""
 
 EVALUATION = "evaluation"
 """Name of the stage with the values and the per-user table."""
@@ -45,14 +54,114 @@ OTHER_TIME, SHORTEST = 10.0, 0.5
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
 """Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
 
+FLOOR_FILE = "noise_floor.json"
+FEWEST = 3
+"""Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
+
+Redo = Literal["row", "all"]
+"""What a repetition recomputes: the row and its measurements, on the same original and oracles; or everything."""
+
+NumberId = tuple[str, Group, int | None]
+"""A number of a record: metric, group, beam."""
+
+
+class NoiseFloor(StrictModel):
+    """Repetitions of one run in one environment."""
+
+    key: str
+    """Of the record that was repeated."""
+    redo: Redo
+    """What each repetition recomputed."""
+    method_digest: str
+    environment: Environment
+    arithmetic: dict[str, str] = Field(default_factory=dict)
+    repetitions: tuple[tuple[MetricValue, ...], ...] = Field(min_length=1)
+    """The metrics of each."""
+
+    @property
+    def runs(self) -> int:
+        return len(self.repetitions)
+
+    def holds_for(self, record: RunRecord, *, redo: Redo) -> bool:
+        """Whether a run took place in this environment; the commit and the operating system are no part of it."""
+        same = self.redo == redo and self.method_digest == record.method_digest
+        return same and _environment(self) == _environment(record)
+
+    def allowed(self) -> dict[NumberId, float]:
+        """Largest difference of two runs at 95 %; empty where there are too few, without numbers that were not there.
+
+        Where all repetitions gave the same, it is the smallest step that a mean of ``n`` values of 0 or 1 can take.
+        """
+        if self.runs < FEWEST:
+            return {}
+        from scipy import stats
+
+        quantile = float(stats.t.ppf(0.975, self.runs - 1))
+        measured: dict[NumberId, list[MetricValue]] = defaultdict(list)
+        for one in (one for repetition in self.repetitions for one in repetition if one.value is not None):
+            measured[_id(one)].append(one)
+        found = {}
+        for number, ones in measured.items():
+            if len(ones) == self.runs:
+                values = [one.value for one in ones if one.value is not None]
+                mean = math.fsum(values) / len(values)
+                sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+                n = ones[-1].n
+                found[number] = max(quantile * math.sqrt(2.0) * sd, 1.0 / n if n else 0.0)
+        return found
+
+
+class _Floors(StrictModel):
+    floors: tuple[NoiseFloor, ...]
+
+
+def extended(known: Sequence[NoiseFloor], run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
+    """Add one repetition of the record ``key`` to its floor; start a new one where none is of this environment."""
+    floor = next((one for one in known if one.key == key and one.holds_for(run, redo=redo)), None)
+    return NoiseFloor(
+        key=key,
+        redo=redo,
+        method_digest=run.method_digest,
+        environment=run.environment,
+        arithmetic=run.arithmetic,
+        repetitions=(*(floor.repetitions if floor else ()), run.metrics),
+    )
+
+
+def read_floors(folder: Path) -> tuple[NoiseFloor, ...]:
+    """The floors next to a record, of different machines and kinds. Raises CorruptArtefact."""
+    path = folder / FLOOR_FILE
+    try:
+        return _Floors.model_validate_json(path.read_bytes()).floors
+    except FileNotFoundError:
+        return ()
+    except ValidationError as fault:
+        raise CorruptArtefact(
+            f"the noise floor cannot be read: {fault.errors()[0]['msg']}",
+            where=str(path),
+            hint="remove it, and measure it again: bench submission reproduce RUN --floor N",
+        ) from None
+
+
+def write_floor(folder: Path, floor: NoiseFloor, known: Sequence[NoiseFloor]) -> None:
+    """Write a floor, in place of an earlier one of the same kind and environment. Raises StorageError."""
+    others = [one for one in known if (one.redo, _environment(one)) != (floor.redo, _environment(floor))]
+    atomic_text(
+        folder / FLOOR_FILE, _Floors(floors=(*others, floor)).model_dump_json(indent=1) + "\n", "the run's folder"
+    )
+
+
+def _environment(one: NoiseFloor | RunRecord) -> tuple[object, ...]:
+    """What of the environment can change a number."""
+    here = one.environment
+    # Which of several equal GPUs it was makes no difference.
+    kind = here.device.partition(":")[0]
+    return kind, here.device_name, here.precision, here.threads, here.packages, one.arithmetic
+
 
 @dataclass(frozen=True)
 class EnvironmentChange:
-    """A difference between the environments of two runs.
-
-    Attributes:
-        bits: Whether it can change the last digits by itself.
-    """
+    """A difference between the environments of two runs; ``bits``: whether it can change the last digits by itself."""
 
     what: str
     then: str
@@ -81,7 +190,7 @@ class Compared:
 
     @property
     def deciding(self) -> bool:
-        """Whether the record stands or falls with it where the same bits are not owed."""
+        """Whether the record stands or falls with it where the same bits are not required."""
         return self.metric in DECIDING and self.group in (Group.FORGET, Group.RETAIN)
 
 
@@ -90,21 +199,15 @@ class Repetition:
     """A record, the record of its repetition, and how they compare.
 
     Attributes:
-        changes: How the environments differ.
-        basis: What is owed.
-        first_difference: The first stage whose content came out differently, in words; empty where none did.
-        reused: Stages that were read from the cache.
+        basis: What is required.
         own: Stages that were recomputed where that was the row alone.
-        floor_unused: Why a noise floor beside the record was not used; empty where it was, or where there is none.
+        floor_unused: Why a noise floor of the record was not used; empty where it was, or where there is none.
     """
 
     then: RunRecord
     now: RunRecord
-    changes: tuple[EnvironmentChange, ...]
     rows: tuple[Compared, ...]
     basis: Basis
-    first_difference: str
-    reused: tuple[str, ...]
     own: frozenset[str] = frozenset()
     floor_unused: str = ""
 
@@ -113,8 +216,30 @@ class Repetition:
         return self.basis == "bits"
 
     @property
+    def changes(self) -> list[EnvironmentChange]:
+        """How the environments differ."""
+        return environment_changes(self.then, self.now)
+
+    @property
+    def first_difference(self) -> str:
+        """The first stage whose content came out differently, in words; empty where none did."""
+        first = _first_difference(self.then, self.now)
+        if first is None:
+            return ""
+        then, now = first
+        if now is None:
+            return f"the stage {then.name!r} is no longer made"
+        why = "from the same inputs and code" if now.key == then.key else "from other inputs, settings or code"
+        return f"the stage {then.name!r} came out differently, {why}"
+
+    @property
+    def reused(self) -> tuple[str, ...]:
+        """Stages that were read from the cache."""
+        return tuple(stage.name for stage in self.now.stages if stage.cached)
+
+    @property
     def matches(self) -> bool:
-        """Whether the record holds: to the bit where that is owed, within tolerance elsewhere."""
+        """Whether the record holds: to the bit where that is required, within tolerance elsewhere."""
         if self.then.diverged != self.now.diverged:
             return False
         if self.bitwise:
@@ -146,35 +271,46 @@ def compare(
     """Compare a repetition with its record.
 
     Args:
-        floors: Noise floors beside the record.
+        floors: Noise floors of the record.
         redo: What the repetition recomputed.
         own: Stages that it recomputed where that is the row alone.
     """
-    changes = tuple(
-        environment_changes(then, now.environment, arithmetic=now.arithmetic, method_digest=now.method_digest)
-    )
     keys = {stage.name: stage.key for stage in now.stages}
     same_keys = all(keys.get(stage.name) == stage.key for stage in then.stages)
-    bitwise = now.environment.device == "cpu" and same_keys and not any(change.bits for change in changes)
-    first = _first_difference(then, now)
-    floor, unused = (None, "") if bitwise else _usable_floor(then, now, floors, redo, own, first)
+    same_bits = not any(change.bits for change in environment_changes(then, now))
+    bitwise = now.environment.device == "cpu" and same_keys and same_bits
+    floor, unused = (None, "") if bitwise else _usable_floor(then, now, floors, redo, own)
     limits = floor.allowed() if floor is not None else None
-    measured = {(value.metric, value.group, value.beam): value for value in now.metrics}
-    rows = [
-        _compared(value, measured.pop((value.metric, value.group, value.beam), None), limits) for value in then.metrics
-    ]
-    rows += [_compared(None, value, limits) for value in measured.values()]
+    recorded, measured = ({_id(value): value for value in one.metrics} for one in (then, now))
     return Repetition(
         then=then,
         now=now,
-        changes=changes,
-        rows=tuple(rows),
+        rows=tuple(_compared(one, recorded.get(one), measured.get(one), limits) for one in {**recorded, **measured}),
         basis="bits" if bitwise else "users" if floor is None else "floor",
-        first_difference=_first_difference_text(first),
-        reused=tuple(stage.name for stage in now.stages if stage.cached),
         own=own,
         floor_unused=unused,
     )
+
+
+def environment_changes(then: RunRecord, now: RunRecord) -> list[EnvironmentChange]:
+    """How the environments of two runs differ: machine, packages, instructions for sums, source of the method."""
+    was, here = then.environment, now.environment
+    found = [
+        ("commit", (was.git_commit or "none")[:10], (here.git_commit or "none")[:10], False),
+        ("device", was.device, here.device, True),
+        ("processor", was.device_name, here.device_name, True),
+        ("threads", was.threads, here.threads, True),
+        ("precision", was.precision, here.precision, True),
+        ("Python", was.python, here.python, False),
+        ("platform", was.platform, here.platform, False),
+    ]
+    for package in sorted(was.packages.keys() | here.packages.keys()):
+        found.append((package, was.packages.get(package, "none"), here.packages.get(package, "none"), True))
+    # Older records do not say how they added.
+    for name in sorted(then.arithmetic.keys() & now.arithmetic.keys()):
+        found.append((name, then.arithmetic[name], now.arithmetic[name], True))
+    found.append(("source of the method", then.method_digest[:10], now.method_digest[:10], False))
+    return [EnvironmentChange(what, str(one), str(other), bits) for what, one, other, bits in found if one != other]
 
 
 def _first_difference(then: RunRecord, now: RunRecord) -> tuple[StageRef, StageRef | None] | None:
@@ -184,88 +320,45 @@ def _first_difference(then: RunRecord, now: RunRecord) -> tuple[StageRef, StageR
     return next(((one, other) for one, other in pairs if other is None or other.digest != one.digest), None)
 
 
-def _first_difference_text(first: tuple[StageRef, StageRef | None] | None) -> str:
-    if first is None:
-        return ""
-    then, now = first
-    if now is None:
-        return f"the stage {then.name!r} is no longer made"
-    why = "from the same inputs and code" if now.key == then.key else "from other inputs, settings or code"
-    return f"the stage {then.name!r} came out differently, {why}"
-
-
 def _usable_floor(
-    then: RunRecord,
-    now: RunRecord,
-    floors: Sequence[NoiseFloor],
-    redo: Redo,
-    own: frozenset[str],
-    first: tuple[StageRef, StageRef | None] | None,
+    then: RunRecord, now: RunRecord, floors: Sequence[NoiseFloor], redo: Redo, own: frozenset[str]
 ) -> tuple[NoiseFloor | None, str]:
     """The floor that says how far apart these two may lie, or why none of those that are there does."""
     mine = [floor for floor in floors if floor.key == then.key]
     if not mine:
         return None, ""
-    here = [floor for floor in mine if floor.holds_for(now, redo=redo)]
-    if not here:
+    floor = next((floor for floor in mine if floor.holds_for(now, redo=redo)), None)
+    if floor is None:
         return None, "it was measured on another machine, with other packages, or with more or less recomputed"
-    if not here[0].holds_for(then, redo=redo):
+    if not floor.holds_for(then, redo=redo):
         return None, "the record itself was made in another environment"
-    if here[0].runs < FEWEST:
-        return None, f"it was measured by {here[0].runs} runs, and {FEWEST} are the fewest"
-    if first is not None:
+    if floor.runs < FEWEST:
+        return None, f"it was measured by {floor.runs} runs, and {FEWEST} are the fewest"
+    if first := _first_difference(then, now):
         stage, other = first
         if other is None or other.key != stage.key:
             return None, f"the stage {stage.name!r} was made from other inputs, settings or code"
         if redo == "row" and stage.name.partition(" ")[0] not in own:
             return None, f"the stage {stage.name!r}, which the row is built on, is another one here"
-    return here[0], ""
-
-
-def environment_changes(
-    then: RunRecord, now: Environment, *, arithmetic: Mapping[str, str], method_digest: str
-) -> Iterator[EnvironmentChange]:
-    was = then.environment
-    names = {"commit": "git_commit", "device": "device", "processor": "device_name", "threads": "threads"}
-    names |= {"precision": "precision", "Python": "python", "platform": "platform"}
-    for what, name in names.items():
-        one, other = getattr(was, name), getattr(now, name)
-        if one != other:
-            bits = name in ("device", "device_name", "threads", "precision")
-            yield EnvironmentChange(what, _text(one), _text(other), bits)
-    for package in sorted(was.packages.keys() | now.packages.keys()):
-        one, other = was.packages.get(package), now.packages.get(package)
-        if one != other:
-            yield EnvironmentChange(package, _text(one), _text(other), bits=True)
-    # Older records do not say.
-    for name in sorted(then.arithmetic.keys() & arithmetic.keys()):
-        if then.arithmetic[name] != arithmetic[name]:
-            yield EnvironmentChange(name, then.arithmetic[name], arithmetic[name], bits=True)
-    if then.method_digest != method_digest:
-        yield EnvironmentChange("source of the method", then.method_digest[:10], method_digest[:10], bits=False)
+    return floor, ""
 
 
 def _table(record: RunRecord) -> str:
     """Digest of what was measured: the evaluation stage's, as a published table has other bytes than the run's."""
-    found = [stage.digest for stage in record.stages if stage.name == EVALUATION]
-    return found[0] if found else record.per_user_digest
+    return next((stage.digest for stage in record.stages if stage.name == EVALUATION), record.per_user_digest)
 
 
-def _text(value: object) -> str:
-    text = "none" if value is None else str(value)
-    # A commit is 40 digits long.
-    return text[:10] if len(text) == 40 else text
+def _id(value: MetricValue) -> NumberId:
+    return value.metric, value.group, value.beam
 
 
-def _compared(then: MetricValue | None, now: MetricValue | None, limits: Mapping[NumberId, float] | None) -> Compared:
+def _compared(
+    number: NumberId, then: MetricValue | None, now: MetricValue | None, limits: Mapping[NumberId, float] | None
+) -> Compared:
     """Compare one number; ``limits`` are the noise floor's, None without one."""
-    one = then or now
-    if one is None:
-        raise ValueError("there is nothing to compare")
+    allowed = _allowed_over_users(then) if limits is None else limits.get(number)
     was, found = then.value if then else None, now.value if now else None
-    over_users = _allowed_over_users(then) if then else None
-    allowed = over_users if limits is None else limits.get((one.metric, one.group, one.beam))
-    return Compared(one.metric, one.group, one.beam, was, found, allowed, _verdict(then, now, allowed))
+    return Compared(*number, was, found, allowed, _verdict(then, now, allowed))
 
 
 def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float | None) -> Verdict:
@@ -284,8 +377,8 @@ def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float |
     return "within" if abs(then.value - now.value) <= allowed else "differs"
 
 
-def _allowed_over_users(value: MetricValue) -> float | None:
+def _allowed_over_users(value: MetricValue | None) -> float | None:
     """The repeatability limit of a mean over users; None for a number that is no such mean."""
-    if value.n is None or value.sd is None or value.n < 2:
+    if value is None or value.n is None or value.sd is None or value.n < 2:
         return None
     return LIMIT * value.sd / math.sqrt(value.n) if value.sd > 0 else ZERO_COUNT / value.n

@@ -2,7 +2,10 @@
 
 1. What the method starts from (dataset, task, features, IDs, original) is made or taken from the cache, without the
    method: its file is not even imported.
-2. A process of its own, in a sandbox, runs the method on a copy of these stages. It ends before anything goes on.
+2. A process of its own runs the method on a copy of these stages. It ends before anything goes on. Its sandbox, made
+   with bubblewrap, shows its inputs, the Python environment and nothing else of the machine: no network, a read-only
+   system, a private ``/tmp``, no home folder, no cache, no published result; one folder may be written. What a kernel
+   lets out, this does not hold (leaderboard/RULES.md).
 3. Of what it wrote, the unlearned model alone is taken over, plain files without links. Oracles, evaluation and
    measurements follow here, again without the method's code: a stand-in with its name and configuration fits the keys.
 """
@@ -13,10 +16,13 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +30,39 @@ from pydantic import ConfigDict
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.locate import locate
-from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.errors import BenchError, UsageError, printable
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource, ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import FinishedRun
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_resolved
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest, source_file
-from genrec_unlearn_bench.reproduce.sandbox import check_sandbox, run_apart
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 METHOD_STAGES = frozenset({"unlearned", "stream"})
 """Stages that the method's own code makes."""
-REQUEST = "request.json"
-METHOD = "method.py"
-CACHE = "cache"
+REQUEST, METHOD, CACHE = "request.json", "method.py", "cache"
+"""What the folder of inputs holds."""
 CHILD = f"from {__name__} import unlearn_apart; unlearn_apart()"
 LARGEST = 64 << 30
 """Bytes of an unlearned model that are taken over."""
+
+INPUTS, OUT = Path("/inputs"), Path("/out")
+"""Where the sandbox sees the folder of inputs, read-only, and the one that it may write to."""
+PACKAGES = ("genrec_unlearn_bench", *(f"genrec_unlearn_bench.{name}" for name in ("methods", "tasks", "leaderboard")))
+"""Packages of the suite; those of content may lie next to the engine's folder (``package-dir``)."""
+PUBLISHED = ("results", "grids", "submissions", "published", "site", "health")
+"""Folders of the leaderboard that are empty inside: they hold numbers of retrained models."""
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime")
+KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "LANG")
+"""Environment variables that may change a number or a text."""
+SHOWN = 2000
+"""Last bytes of what a failed process wrote."""
 
 
 class _AnyConfig(MethodConfig):
@@ -96,8 +111,9 @@ def run_isolated(
     with determinism(resolved.threads):
         for stage in given:
             materialise(stage, context)
-    with tempfile.TemporaryDirectory(prefix="bench-inputs-") as one, tempfile.TemporaryDirectory() as other:
-        inputs, out = Path(one), Path(other)
+    with tempfile.TemporaryDirectory(prefix="bench-isolated-") as folder:
+        inputs, out = Path(folder) / "inputs", Path(folder) / "out"
+        out.mkdir()
         _write_inputs(request, source, given, context, inputs)
         progress.info(f"{resolved.entry.name}: unlearning {'in the sandbox' if sandboxed else 'without a sandbox'}")
         readable = _data_files(resolved, progress)
@@ -142,6 +158,7 @@ def _write_inputs(
     path = source_file(find_method(request.method))
     if path is None:
         raise UsageError(f"{request.method!r} has no file to run", hint="name the method's file")
+    inputs.mkdir()
     shutil.copyfile(path, inputs / METHOD)
     fields: dict[str, Any] = {"name": source.name, "fields": dict(source.fields), "where": source.where}
     content = {"request": request.model_dump(mode="json", exclude={"results_dir"}), "source": fields}
@@ -188,3 +205,101 @@ def _copy_plain(source: Path, target: Path, top: Path) -> None:
             else:
                 place = ascii(Path(entry.path).relative_to(top).as_posix())
                 raise BenchError(f"the method's process left something that is no plain file: {place}")
+
+
+def run_apart(
+    code: str, inputs: Path, out: Path, *, sandboxed: bool, readable: Iterable[Path] = (), seconds: float
+) -> None:
+    """Run Python code in a process of its own, with the folders of inputs and outputs as its arguments.
+
+    Args:
+        sandboxed: False runs it in the open, with this user's rights: only where the user said so.
+        readable: Further files and folders that the sandbox may read, under their own names.
+        seconds: After so long it is ended.
+
+    Raises:
+        UsageError: bubblewrap does not work here.
+        BenchError: The process failed or took too long; its last lines are part of the message.
+    """
+    python = [sys.executable, "-P", "-c", code]
+    if sandboxed:
+        check_sandbox()
+        binds = ["--ro-bind", str(inputs), str(INPUTS), "--bind", str(out), str(OUT)]
+        binds += [word for path in readable for word in _readable(path.resolve())]
+        command = [*_bwrap(), *binds, "--chdir", "/tmp", "--", *python, str(INPUTS), str(OUT)]  # noqa: S108
+        environment = None
+    else:
+        command = [*python, str(inputs), str(out)]
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Not into memory: whoever writes there may never stop.
+    with tempfile.TemporaryFile() as log:
+        try:
+            done = subprocess.run(  # noqa: S603 - the interpreter, with arguments made here
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                timeout=seconds,
+                env=environment,
+                cwd=inputs,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"the method was still running after {seconds:.0f} s, and was ended") from None
+        if done.returncode:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - SHOWN))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            last = "".join(f"\n  | {printable(line)[:200]}" for line in lines)
+            raise BenchError(f"the method's process failed with exit code {done.returncode}:{last}")
+
+
+def check_sandbox() -> None:
+    """Raises UsageError where there is no working sandbox."""
+    if fault := sandbox_fault():
+        raise UsageError(
+            f"there is no sandbox to run a submitted method in: {fault}",
+            hint="install bubblewrap and allow unprivileged user namespaces, or give --no-sandbox for code you trust",
+        )
+
+
+@cache
+def sandbox_fault() -> str:
+    """Why the sandbox does not work here; empty where it does."""
+    if not sys.platform.startswith("linux"):
+        return "bubblewrap needs Linux"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    try:
+        done = subprocess.run([*_bwrap(), "--", "true"], capture_output=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return f"bwrap cannot be run: {fault}"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if done.returncode == 0 else printable((lines or ["bwrap failed"])[0])
+
+
+def _bwrap() -> list[str]:
+    words = ["bwrap", "--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
+    words += ["--clearenv", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108
+    for place in SYSTEM:
+        path = Path(place)
+        if path.is_symlink():
+            words += ["--symlink", os.readlink(path), place]
+        elif path.exists():
+            words += _readable(path)
+    installed = [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
+    packages = [Path(str(resources.files(name))) for name in PACKAGES]
+    python = {path for path in (Path(sys.base_prefix), Path(sys.prefix), *installed, *packages) if path.is_dir()}
+    # Sorted, so that a folder is bound before those in it.
+    for path in sorted(path for path in python if Path("/usr") not in (path, *path.parents)):
+        words += _readable(path)
+    for published in (folder / name for folder in packages for name in PUBLISHED if folder.name == "leaderboard"):
+        words += ["--tmpfs", str(published)] if published.is_dir() else []
+    variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "USER": "bench", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108
+    variables |= {name: os.environ[name] for name in KEPT if name in os.environ}
+    for name, value in variables.items():
+        words += ["--setenv", name, value]
+    return words
+
+
+def _readable(path: Path) -> list[str]:
+    return ["--ro-bind", str(path), str(path)]

@@ -17,23 +17,31 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import find_measurement
-from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
+from genrec_unlearn_bench.features.encoder_spec import parse_encoder
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare, environment_changes
+from genrec_unlearn_bench.reproduce.comparison import (
+    FEWEST,
+    NoiseFloor,
+    Redo,
+    Repetition,
+    compare,
+    environment_changes,
+    extended,
+    read_floors,
+    write_floor,
+)
 from genrec_unlearn_bench.reproduce.isolated import run_isolated
-from genrec_unlearn_bench.reproduce.noise_floor import FEWEST, NoiseFloor, Redo, extended, read_floors, write_floor
 from genrec_unlearn_bench.store.store import StageStore
 
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
-
 
 Isolation = Literal["sandbox", "process"]
 """How a method that is not trusted is run: in a sandbox, or in a process of its own with this user's rights."""
@@ -75,7 +83,7 @@ def repeat_record(
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
         redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
-        floors: Noise floors beside the record (``noise_floor``).
+        floors: Noise floors of the record.
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
@@ -86,7 +94,13 @@ def repeat_record(
         UsageError: The method, task, encoder or device is not here, or a configuration does not fit today's code.
         BenchError: The run failed.
     """
-    _check_protocol(record)
+    if record.protocol_version != PROTOCOL_VERSION:
+        raise ProtocolMismatch(
+            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
+            where=record.key[:10],
+            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
+            f"{record.environment.git_commit or 'unknown'}",
+        )
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
         request = request_of(record, results_dir=aside / "results", **settings)
@@ -103,16 +117,6 @@ def repeat_record(
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
             done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
     return compare(record, done.record, floors=floors, redo=redo, own=own)
-
-
-def _check_protocol(record: RunRecord) -> None:
-    if record.protocol_version != PROTOCOL_VERSION:
-        raise ProtocolMismatch(
-            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
-            where=record.key[:10],
-            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
-            f"{record.environment.git_commit or 'unknown'}",
-        )
 
 
 def measure_floor(
@@ -138,7 +142,7 @@ def measure_floor(
     """
     if record.environment.device == "cpu":
         raise UsageError(
-            "the run was made on a CPU, where the same bits are owed: there is no noise to measure",
+            "the run was made on a CPU, where the same bits are required: there is no noise to measure",
             where=str(folder),
             hint="leave out --floor",
         )
@@ -206,18 +210,16 @@ def request_of(
 
 def _method(record: RunRecord, given: str | None) -> str:
     name = record.cell.method
-    if given is None:
-        if name not in methods():
-            raise UsageError(
-                f"the method {name!r} of the record is not installed here",
-                where=record.command or None,
-                hint="name its file: --method path/to/file.py:ClassName",
-            )
-        return name
-    found = find_method(given).name
+    if given is None and name not in methods():
+        raise UsageError(
+            f"the method {name!r} of the record is not installed here",
+            where=record.command or None,
+            hint="name its file: --method path/to/file.py:ClassName",
+        )
+    found = find_method(given or name).name
     if found != name:
         raise UsageError(f"the record is of the method {name!r}, and {given} is {found!r}", hint=f"give {name!r}")
-    return given
+    return given or name
 
 
 def _encoder(key: str) -> str:
@@ -227,17 +229,15 @@ def _encoder(key: str) -> str:
         return key
     model, _, weights = rest.partition("#")
     word = model.removesuffix("@main")
-    spec: EncoderSpec | None = None
     # Weights that a record knows by their content lay in a folder, but for those that the extra brings along.
     if not weights or word == "minilm":
         with suppress(UnknownName):
-            spec = parse_encoder(word)
-    if spec is None or spec.key != key:
-        raise UsageError(
-            f"the record's text encoder {key!r} is known by its content alone",
-            hint="give its folder: --encoder path/to/folder",
-        )
-    return word
+            if parse_encoder(word).key == key:
+                return word
+    raise UsageError(
+        f"the record's text encoder {key!r} is known by its content alone",
+        hint="give its folder: --encoder path/to/folder",
+    )
 
 
 def _own(record: RunRecord) -> frozenset[str]:
@@ -258,7 +258,10 @@ def _oracles(record: RunRecord) -> int:
 
 
 def _warn(record: RunRecord, request: RunRequest, progress: Progress) -> None:
-    now = describe(resolve_device(request.device), threads=request.threads or 1)
-    digest = source_digest(find_method(request.method))
-    for change in environment_changes(record, now, arithmetic=arithmetic(), method_digest=digest):
+    here = {
+        "environment": describe(resolve_device(request.device), threads=request.threads or 1),
+        "arithmetic": arithmetic(),
+        "method_digest": source_digest(find_method(request.method)),
+    }
+    for change in environment_changes(record, record.model_copy(update=here)):
         progress.info(f"warning: {change}")

@@ -1,52 +1,74 @@
-"""Reproduction of a published number on published semantic IDs, trained in one or several sessions.
+"""Published references, and their reproduction: training on published semantic IDs, in one or several sessions.
 
-The training's state lies in the cache under a key of the whole request, so the same command resumes where the last one
-stopped. The code is no part of that key: a training of days survives an update, and the record names the commit of
-every session.
+A reference is one YAML in ``leaderboard/published``: numbers to reproduce, with their data, configuration, decoding and
+tolerance. The training's state lies in the cache under a key of the whole request, so the same command resumes where
+the last one stopped. The code is no part of that key: a training of days survives an update, and the record names the
+commit of every session. Importing this module imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, ValidationError
 
-from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.backbones.tiger import TigerConfig
-from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
-from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.formats.letter import read_index
-from genrec_unlearn_bench.data.locate import locate
+from genrec_unlearn_bench.config import StrictModel, one_of, parse, parse_yaml
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.ranking import gain, hit, sid_numbers, sid_ranks
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.launch import launched
-from genrec_unlearn_bench.pipeline.environment import default_threads, describe, determinism, resolve_device
 from genrec_unlearn_bench.pipeline.record import Environment
-from genrec_unlearn_bench.pipeline.request import changed
-from genrec_unlearn_bench.pipeline.resources import enough_memory
-from genrec_unlearn_bench.pipeline.stage import StageContext
-from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.reproduce.published import PublishedReference
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-from genrec_unlearn_bench.sids.external import from_index
-from genrec_unlearn_bench.store.manifest import content_key
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender
+    from genrec_unlearn_bench.backbones.tiger import TigerConfig
+    from genrec_unlearn_bench.backbones.training import Outcome
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.examples import Examples, IntArray
+    from genrec_unlearn_bench.data.examples import IntArray
     from genrec_unlearn_bench.sids.table import SidTable
     from genrec_unlearn_bench.store.store import StageStore
 
 RECORD = "reproduction.json"
+
+
+class Expected(StrictModel):
+    metric: str = Field(pattern=r"^(recall|ndcg)@[1-9][0-9]*$")
+    """Of ranked semantic IDs with one relevant each; recall is the hit rate."""
+    value: float = Field(gt=0, le=1)
+
+    @property
+    def cutoff(self) -> int:
+        return int(self.metric.partition("@")[2])
+
+
+class PublishedReference(StrictModel):
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    title: str
+    source: str
+    """Who published it, where, and how we know."""
+    dataset: str
+    """Name of a dataset; its split is the reference's."""
+    index: str
+    """Role of the dataset's file with the published semantic IDs, so that no tokenizer is trained."""
+    config: dict[str, Any]
+    """Network and training: fields of TIGER's configuration (T5 over SID tokens)."""
+    beam: int = Field(ge=1)
+    """Semantic IDs that decoding keeps."""
+    expected: tuple[Expected, ...] = Field(min_length=1)
+    tolerance: float = Field(gt=0, lt=1)
+    """Relative distance within which the number counts as reproduced."""
+    why: str
+    """Reason for the tolerance."""
+    deviations: tuple[str, ...] = ()
+    """In what we differ from the source, knowingly."""
 
 
 class ReproductionRequest(StrictModel):
@@ -92,7 +114,8 @@ class ReproductionRecord(StrictModel):
     key: str
     reference: PublishedReference
     changes: dict[str, Any]
-    config: TigerConfig
+    config: dict[str, Any]
+    """TIGER's configuration in full."""
     seed: int
     dataset_digest: str
     sids_digest: str
@@ -134,6 +157,22 @@ class _Setup:
     key: str
 
 
+@cache
+def published_references() -> dict[str, PublishedReference]:
+    """The references that ship with the package, by name. Raises ConfigError for a broken one."""
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "published"
+    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
+    texts = {f"published/{entry.name}": entry.read_text(encoding="utf-8") for entry in files}
+    found = [parse_yaml(PublishedReference, text, where=where) for where, text in texts.items()]
+    return {reference.name: reference for reference in found}
+
+
+def find_reference(name: str) -> PublishedReference:
+    """Raises UnknownName."""
+    known = published_references()
+    return known[one_of("reference", name, known)]
+
+
 def reproduce(request: ReproductionRequest, store: StageStore, progress: Progress) -> tuple[ReproductionRecord, Path]:
     """Train for a while, or to the end, measure, and write the record. Returns it with its folder.
 
@@ -142,6 +181,9 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
         DataMissing: The dataset's files are not there; says where to get and put them.
         BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
     """
+    from genrec_unlearn_bench.pipeline.environment import default_threads, determinism
+    from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
+
     if launched() > 1:
         raise UsageError(
             f"a reproduction runs in one process, not in {launched()}",
@@ -155,14 +197,52 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
             return _train_and_measure(request, setup, store, progress, threads)
 
 
+def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
+    from genrec_unlearn_bench.backbones.tiger import TigerConfig
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.formats.letter import read_index
+    from genrec_unlearn_bench.data.locate import locate
+    from genrec_unlearn_bench.pipeline.environment import resolve_device
+    from genrec_unlearn_bench.pipeline.request import changed
+    from genrec_unlearn_bench.pipeline.stage import StageContext
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
+    from genrec_unlearn_bench.sids.external import from_index
+    from genrec_unlearn_bench.store.manifest import content_key
+
+    reference = request.reference
+    # The reference's own configuration is whole, so that no default of ours can change it.
+    config = parse(TigerConfig, reference.config, where=f"reference {reference.name}")
+    config = changed(config, request.changes, where="--set")
+    device = resolve_device(request.device)
+    spec = find_dataset(reference.dataset, request.data_dir)
+    files = locate(spec, request.data_dir, progress).files
+    dataset: Dataset = StageContext(store, progress).load(dataset_stage(spec, request.data_dir, progress))
+    codes, sizes = read_index(files[reference.index], dataset.items.ids, whole=True)
+    sids = from_index(codes, sizes)
+    content = {
+        "reference": reference.name,
+        "beam": reference.beam,
+        # The reference's YAML is whole but for fields that came later, whose defaults must not change the key.
+        "config": config.model_dump(mode="json", exclude_defaults=True),
+        "seed": request.seed,
+        "device": device.partition(":")[0],
+        "dataset": dataset.manifest.digest,
+        "sids": sids.digest,
+    }
+    return _Setup(config, device, dataset, sids, content_key({"stage": "reproduction", "config": content}))
+
+
 def _train_and_measure(
     request: ReproductionRequest, setup: _Setup, store: StageStore, progress: Progress, threads: int
 ) -> tuple[ReproductionRecord, Path]:
+    from genrec_unlearn_bench.backbones.t5 import T5Recommender
+    from genrec_unlearn_bench.backbones.training import train_recommender
+    from genrec_unlearn_bench.pipeline.environment import describe
+
     folder = request.results_dir / "reproductions" / request.reference.name / setup.key[:10]
     earlier = _earlier(folder)
-    recommender = T5Recommender.fresh(
-        setup.config.shape, setup.sids, seed=derive(request.seed, "weights"), device=setup.device
-    )
+    weights = derive(request.seed, "weights")
+    recommender = T5Recommender.fresh(setup.config.shape, setup.sids, seed=weights, device=setup.device)
     began = time.monotonic()
     outcome = train_recommender(
         recommender,
@@ -192,31 +272,6 @@ def _train_and_measure(
     return record, folder
 
 
-def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
-    reference = request.reference
-    # The reference's own configuration is whole, so that no default of ours can change it.
-    config = parse(TigerConfig, reference.config, where=f"reference {reference.name}")
-    config = changed(config, request.changes, where="--set")
-    device = resolve_device(request.device)
-    spec = find_dataset(reference.dataset, request.data_dir)
-    files = locate(spec, request.data_dir, progress).files
-    context = StageContext(store, progress)
-    dataset: Dataset = context.load(dataset_stage(spec, request.data_dir, progress))
-    codes, sizes = read_index(files[reference.index], dataset.items.ids, whole=True)
-    sids = from_index(codes, sizes)
-    content: Mapping[str, Any] = {
-        "reference": reference.name,
-        "beam": reference.beam,
-        # The reference's YAML is whole but for fields that came later, whose defaults must not change the key.
-        "config": config.model_dump(mode="json", exclude_defaults=True),
-        "seed": request.seed,
-        "device": device.partition(":")[0],
-        "dataset": dataset.manifest.digest,
-        "sids": sids.digest,
-    }
-    return _Setup(config, device, dataset, sids, content_key({"stage": "reproduction", "config": content}))
-
-
 def _measured(
     request: ReproductionRequest,
     setup: _Setup,
@@ -225,17 +280,24 @@ def _measured(
     sessions: tuple[TrainingSession, ...],
     progress: Progress,
 ) -> ReproductionRecord:
+    from genrec_unlearn_bench.evaluation.ranking import sid_numbers, sid_ranks
+
     reference, test = request.reference, setup.dataset.test
     rows = len(test) if outcome.finished else min(request.test_rows, len(test))
     progress.info(f"measuring {rows} of {len(test)} test rows at beam {reference.beam}")
-    chosen = np.sort(numpy_generator(0, "test-sample").permutation(len(test))[:rows])
     began = time.monotonic()
-    items, ids = _ranks(recommender, test.subset(chosen), reference)
+    examples = test.subset(np.sort(numpy_generator(0, "test-sample").permutation(len(test))[:rows]))
+    numbers = sid_numbers(setup.sids.codes)
+    # So many items that even the longest groups of one ID leave room for the longest cutoff of different IDs.
+    length = max(expected.cutoff for expected in reference.expected) * int(np.bincount(numbers).max())
+    histories = examples.histories(recommender.history_limit)
+    ranking = recommender.recommend(histories, length, beam=reference.beam)
+    items, ids = ranking.ranks(examples.targets), sid_ranks(ranking, numbers, examples.targets)
     return ReproductionRecord(
         key=setup.key,
         reference=reference,
         changes=request.changes,
-        config=setup.config,
+        config=setup.config.model_dump(mode="json"),
         seed=request.seed,
         dataset_digest=setup.dataset.manifest.digest,
         sids_digest=setup.sids.digest,
@@ -248,23 +310,15 @@ def _measured(
         test_rows=rows,
         all_test_rows=len(test),
         test_seconds=time.monotonic() - began,
-        comparisons=tuple(_comparison(reference, place, items, ids) for place in range(len(reference.expected))),
+        comparisons=tuple(_comparison(expected, reference.tolerance, items, ids) for expected in reference.expected),
         pieces=sessions,
     )
 
 
-def _ranks(recommender: T5Recommender, test: Examples, reference: PublishedReference) -> tuple[IntArray, IntArray]:
-    """Ranks of the targets among items, and of their semantic IDs among these."""
-    numbers = sid_numbers(recommender.sids.codes)
-    cutoff = max(expected.cutoff for expected in reference.expected)
-    # So many items that even the longest groups of one ID leave room for ``cutoff`` different IDs.
-    length = cutoff * int(np.bincount(numbers).max())
-    ranking = recommender.recommend(test.histories(recommender.history_limit), length, beam=reference.beam)
-    return ranking.ranks(test.targets), sid_ranks(ranking, numbers, test.targets)
+def _comparison(expected: Expected, tolerance: float, items: IntArray, ids: IntArray) -> ReproducedNumber:
+    """Compare a number. ``items``, ``ids``: [M] ranks of the targets, and of their semantic IDs."""
+    from genrec_unlearn_bench.evaluation.ranking import gain, hit
 
-
-def _comparison(reference: PublishedReference, place: int, items: IntArray, ids: IntArray) -> ReproducedNumber:
-    expected = reference.expected[place]
     # With one relevant item each, recall is the hit rate.
     score = hit if expected.metric.startswith("recall") else gain
     measured = float(score(ids, expected.cutoff).mean())
@@ -275,7 +329,7 @@ def _comparison(reference: PublishedReference, place: int, items: IntArray, ids:
         measured=measured,
         items=float(score(items, expected.cutoff).mean()),
         distance=distance,
-        within=abs(distance) <= reference.tolerance,
+        within=abs(distance) <= tolerance,
     )
 
 

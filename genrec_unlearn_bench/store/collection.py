@@ -1,7 +1,7 @@
-"""Garbage collection: frees space in a store by what no result needs, what was not read for long, or down to a size.
+"""Garbage collection: removes stages that no result needs, that were not read for long, or down to a size.
 
-Leftovers of killed processes go with every collection. Everything is removed while holding its lock, so nothing is
-taken from a running process.
+Leftovers of killed processes go with every collection. Everything is removed while holding its lock, so nothing that a
+running process needs goes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size, old_stages
-from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, try_lock
+from genrec_unlearn_bench.store.inventory import Entry, entries, folder_size
+from genrec_unlearn_bench.store.store import LOCK_SUFFIX, STAGES, StageStore, is_free, old_stages, try_lock
 
 HOUR = 3600.0
 RESUMABLE = 14 * 24 * HOUR
@@ -32,9 +32,12 @@ _RECORD = "result.json"
 """Name of a result's record; the pipeline, which writes it, lies above the store."""
 
 
+Reason = Literal["older", "not kept", "over size", "old recipe", "draft", "unfinished"]
+
+
 @dataclass(frozen=True)
 class Policy:
-    """Which stages may go. Whatever a kept result needs, or was read within ``spare`` seconds, never goes.
+    """Which stages may go. What a kept result needs, or was read within ``spare`` seconds, never goes.
 
     Attributes:
         older_than: Seconds since a stage was last read.
@@ -63,7 +66,7 @@ class Removable:
 
     path: Path
     target: Path
-    why: Literal["older", "not kept", "over size", "old recipe", "draft", "unfinished"]
+    why: Reason
     size: int
     name: str = ""
     seconds: float = 0.0
@@ -91,7 +94,7 @@ class Collected(StrictModel):
 
 
 def collect(root: Path, policy: Policy, progress: Progress, *, yes: bool) -> Collected:
-    """Remove what may go from a store (``yes``), or only report it."""
+    """Remove the stages and leftovers that may go (``yes``), or only report them."""
     found = list(entries(root))
     chosen = select(found, policy)
     old = [Removable(path, path, "old recipe", folder_size(path)) for path in old_stages(root)] if policy.old else []
@@ -128,16 +131,11 @@ def select(found: Iterable[Entry], policy: Policy) -> tuple[Removable, ...]:
     chosen: list[Removable] = []
     for entry in stages:
         age = now - entry.read
-        if entry.key in kept or age < policy.spare:
+        # Stages that are too old come first, and count towards the size as well.
+        too_old = policy.older_than is not None and age > policy.older_than
+        if entry.key in kept or age < policy.spare or not (too_old or only_keep or excess > 0):
             continue
-        # What is too old comes first, and counts towards the size as well.
-        why: Literal["older", "not kept", "over size"]
-        if policy.older_than is not None and age > policy.older_than:
-            why = "older"
-        elif only_keep or excess > 0:
-            why = "not kept" if only_keep else "over size"
-        else:
-            continue
+        why: Reason = "older" if too_old else "not kept" if only_keep else "over size"
         chosen.append(Removable(entry.path, entry.path, why, entry.size, entry.name, entry.seconds))
         excess -= entry.size
     return tuple(chosen)
@@ -159,7 +157,7 @@ def leftovers(root: Path) -> Iterator[Removable]:
 def remove(one: Removable) -> bool:
     """Remove it at once or not at all, while holding its lock; returns whether it is gone. What is locked stays."""
     if not one.target.parent.is_dir():
-        # Unfinished work of a kind that has no stages: there is no place for a lock, and nobody holds it.
+        # Unfinished work of a kind that has no stages: there is no folder for a lock, and nobody holds it.
         shutil.rmtree(one.path, ignore_errors=True)
         return not one.path.exists()
     try:

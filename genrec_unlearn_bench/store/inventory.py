@@ -1,11 +1,8 @@
-"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte.
-
-Also times and sizes as people write them (30d, 20G).
-"""
+"""Contents of a store: its stages by their manifests, a listing by kind and backbone, a check of every byte; times and
+sizes as people write them (30d, 20G)."""
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,15 +15,10 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, StorageError, UsageError
-from genrec_unlearn_bench.files import storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import MANIFEST, StageManifest, verified
-from genrec_unlearn_bench.store.store import STAGES, StageStore
+from genrec_unlearn_bench.store.store import StageStore, stage_folders
 
-_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_SHORT = re.compile(r"[0-9a-f]{2}")
-_KEY = re.compile(r"[0-9a-f]{64}")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -97,7 +89,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Verified:
-    """Number of stages, those that are damaged, and those that could not be read at all."""
+    """Number of stages; those that are damaged, and those that could not be read at all."""
 
     stages: int
     damaged: tuple[Damage, ...]
@@ -121,30 +113,8 @@ def entries(root: Path) -> Iterator[Entry]:
         yield Entry(name, folder.name, folder, manifest, made, read)
 
 
-def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
-    """Kind and folder of every stage, sorted."""
-    for kind in _folders(root / STAGES, _NAME):
-        for short in _folders(kind, _SHORT):
-            for folder in _folders(short, _KEY):
-                yield kind.name, folder
-
-
-def old_stages(root: Path) -> list[Path]:
-    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
-    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
-    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
-
-
-def old_store_notice(root: Path) -> str | None:
-    """One line for the user where a cache holds stages of an older recipe."""
-    number = len(old_stages(root))
-    if not number:
-        return None
-    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
-
-
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder; files that vanish meanwhile count nothing."""
+    """Bytes of all files below a folder."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
@@ -153,7 +123,7 @@ def folder_size(folder: Path) -> int:
 
 
 def list_store(root: Path) -> Listing:
-    """Stages of a store by kind and backbone. Only manifests are read."""
+    """The listing of a store. Only manifests are read."""
     now = time.time()
     stages = list(entries(root))
     backbones = _backbones(stages)
@@ -176,11 +146,7 @@ def list_store(root: Path) -> Listing:
 
 
 def verify_store(root: Path, progress: Progress, *, only: Sequence[str] = (), quarantine: bool = True) -> Verified:
-    """Check every file of every stage (``only``: of these kinds) against its digest.
-
-    Args:
-        quarantine: Move damaged stages to ``quarantine/``, so that they are computed again.
-    """
+    """Check every file of every stage (``only``: of these kinds) against its digest; ``quarantine`` damaged stages."""
     store = StageStore(root, progress)
     folders = [(name, path) for name, path in stage_folders(root) if not only or name in only]
     damaged: list[Damage] = []
@@ -247,14 +213,3 @@ def _backbones(stages: Iterable[Entry]) -> Mapping[str, str]:
         return known[key]
 
     return {key: backbone(key) for key in manifests}
-
-
-def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
-    try:
-        with os.scandir(place) as found:
-            names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as fault:
-        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
-    return [place / name for name in names]

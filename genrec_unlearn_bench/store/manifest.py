@@ -1,4 +1,4 @@
-"""Keys of stages, and the two files beside a stage's own: ``key.json``, the recipe of its key, and ``stage.json``.
+"""Keys of stages, and the two files stored with a stage's own: ``key.json``, the recipe of its key, and ``stage.json``.
 
 A key is blake2b-256 over the canonical JSON of everything that can change the outcome of a stage, so it is the same on
 every machine, operating system and Python version; two keys differ where their recipes differ. The manifest
@@ -26,13 +26,10 @@ MANIFEST = "stage.json"
 KEY_FILE = "key.json"
 
 _DAMAGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
-"""Failures to open a file that mean that another thing, or nothing, is in its place. All others (no permission, too
-many open files, a server that is away) say nothing about the file."""
+"""Failures to open a file that mean damage. Others (no permission, too many open files) say nothing about the file."""
 
 KEY_VERSION = 3
-"""Raised only when the way keys are made changes: every stored stage is then computed again. A test pins the keys of
-known recipes."""
-
+"""Raised only when the way keys are made changes: every stored stage is then computed again."""
 
 _SCALARS = frozenset({bool, int, str, type(None)})
 
@@ -64,7 +61,7 @@ def plain(value: object, place: str = "value") -> Any:
 
 
 _MODELS: dict[int, tuple[BaseModel, Any]] = {}
-"""Values of configuration models by identity, which is theirs as long as they are kept here: a plan makes the keys of
+"""Values of configuration models by identity, which is unique while they are kept here: a plan makes the keys of
 thousands of cells from a few dozen frozen models."""
 
 
@@ -99,7 +96,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 class StageManifest(StrictModel):
-    """Files of a stored stage and facts about its computation."""
+    """The manifest of a stored stage."""
 
     stage: str
     key: str
@@ -123,7 +120,6 @@ class StageManifest(StrictModel):
     """blake2b-256 of this file with an empty seal."""
 
     def text(self) -> str:
-        """The file's content."""
         return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
     def sealed(self) -> StageManifest:

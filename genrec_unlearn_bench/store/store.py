@@ -5,22 +5,23 @@ is checked when a stage is read, and a damaged stage is moved to ``quarantine/``
 full disk or a damaged file the same command goes on where it stopped. Stages that are missing are looked up in a
 second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is one.
 
-Locks end with their owner, whatever ends it. On network file systems without ``flock`` a lock is a record that its
-owner renews every half minute; one that has not changed for a minute and a half belongs to nobody any more
-(``filelock.SoftReadWriteLock``, which needs hard links). No result depends on a lock: two processes that held one would
-only do the same work twice.
+Locks end with their owner. On network file systems without ``flock`` a lock is a record that its owner renews every
+half minute and that is void after a minute and a half (``filelock.SoftReadWriteLock``, which needs hard links). No
+result depends on a lock: two processes that held one would only do the same work twice.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -40,33 +41,23 @@ from genrec_unlearn_bench.store.manifest import (
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = [
-    "CACHE_VARIABLE",
-    "LOCK_SUFFIX",
-    "SHARED_VARIABLE",
-    "STAGES",
-    "Quarantined",
-    "StageStore",
-    "StoredStage",
-    "default_cache",
-    "held",
-    "is_free",
-    "try_lock",
-]
-
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
 SHARED_VARIABLE = "GENREC_UNLEARN_BENCH_SHARED_CACHE"
 OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
 
 STAGES = "stages"
 """Folder of a store that holds its stages."""
+_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = re.compile(r"[0-9a-f]{2}")
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
 
 LOCK_SUFFIX = ".lock"
 RENEWED = 30.0
-"""Seconds between two renewals of a lock without ``flock``; three of them missed, and it is taken over."""
+"""Seconds between two renewals of a lock without ``flock``; after three missed ones it is taken over."""
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
@@ -86,7 +77,7 @@ def default_cache() -> Path:
 
 
 class Quarantined(NamedTuple):
-    """A damaged stage that was moved aside, what was damaged, and where it is now."""
+    """A damaged stage that was moved to ``path``."""
 
     name: str
     key: str
@@ -99,8 +90,8 @@ class StageStore:
 
     Args:
         progress: Receives a line when the store waits or finds damage.
-        shared: A store that is read where this one has nothing, and never written; by default the one that
-            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE`` names.
+        shared: A store that is read where this one has nothing, and never written; by default
+            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE``.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
@@ -110,7 +101,7 @@ class StageStore:
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
-        self._roots = list(dict.fromkeys([self.root, *([self.shared] if self.shared else [])]))
+        self._roots = list(dict.fromkeys(filter(None, (self.root, self.shared))))
 
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
@@ -121,7 +112,7 @@ class StageStore:
         return self.root / "unfinished" / name / key
 
     def contains(self, name: str, key: str) -> bool:
-        """Whether the stage has a manifest: nothing is read, for plans of thousands of stages."""
+        """Whether the stage has a manifest; nothing is read, for plans of thousands of stages."""
         return self._present(name, key) is not None
 
     def manifest(self, name: str, key: str) -> StageManifest | None:
@@ -171,7 +162,7 @@ class StageStore:
         waiting = f"waiting for another process that is computing the stage {name!r}"
         with guarded(folder, OPTION):
             make_folder(folder.parent)
-            with held(folder, waiting=lambda: self._progress.info(waiting)):
+            with held(folder, waiting=partial(self._progress.info, waiting)):
                 # Another process may have finished it while this one waited.
                 found = self.find(name, key)
                 if found is not None:
@@ -270,7 +261,7 @@ def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Ite
 
 def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
     """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
-    # Imported here: it brings asyncio along, and a run whose result is there needs no lock.
+    # Imported here: it imports asyncio, and a run whose result is there needs no lock.
     from filelock import Timeout
 
     path = _lock_path(target)
@@ -351,3 +342,36 @@ def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], No
         lock.close()
 
     return release
+
+
+def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
+    """Kind and folder of every stage, sorted."""
+    for kind in _folders(root / STAGES, _NAME):
+        for short in _folders(kind, _SHORT):
+            for folder in _folders(short, _KEY):
+                yield kind.name, folder
+
+
+def old_stages(root: Path) -> list[Path]:
+    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
+    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
+    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
+
+
+def old_store_notice(root: Path) -> str | None:
+    """One line for the user where a cache holds stages of an older recipe."""
+    number = len(old_stages(root))
+    if not number:
+        return None
+    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
+
+
+def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
+    try:
+        with os.scandir(place) as found:
+            names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as fault:
+        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
+    return [place / name for name in names]

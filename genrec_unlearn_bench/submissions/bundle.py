@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import ast
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.forget import TaskManifest
-from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.registry import class_attribute
-from genrec_unlearn_bench.submissions.faults import Fault, Refused, as_faults
 from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory, unpack
-from genrec_unlearn_bench.submissions.plain_text import plain_json
-from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, Submission, parse_submission
-from genrec_unlearn_bench.submissions.table import read_table
+from genrec_unlearn_bench.submissions.plain_text import Fault, Refused, plain_json
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, read_table
+from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DEMO = "demo"
-"""The dataset that everybody has, as it is generated."""
-
-
-@cache
-def demo_tasks() -> frozenset[str]:
-    return frozenset(name for name, task in tasks().items() if task.dataset == DEMO)
-
-
-@cache
-def identities() -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of the tasks, and of the datasets: what a method's source does not name."""
-    return tuple(tasks()), frozenset(packaged_datasets())
-
-
 M = TypeVar("M", bound=BaseModel)
+
+Finding = tuple[str, str] | tuple[str, str, str]
+"""What a check finds: where, what, and how to fix it where that is not the check's own hint."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +38,8 @@ class Result:
     place: str
     record: RunRecord
 
-    @property
-    def record_path(self) -> str:
-        return f"{self.place}/{RECORD}"
-
     def at(self, field: str) -> str:
-        return f"{self.record_path}: {field}"
+        return f"{self.place}/{RECORD}: {field}"
 
     @property
     def table_path(self) -> str:
@@ -74,28 +53,25 @@ class Bundle:
     Attributes:
         spec: None for a tree, and where submission.yaml cannot be read.
         faults: What could not be read, by the name of the check it belongs to.
-        leaderboard: The leaderboard's folder, whose manifests and submissions this one is held against.
+        leaderboard: The leaderboard's folder, whose manifests and submissions this one is compared with.
     """
 
     root: Path
-    name: str
     inventory: Inventory
     is_tree: bool
     spec: Submission | None
     results: tuple[Result, ...]
     manifests: Mapping[str, TaskManifest]
-    faults: Mapping[str, tuple[Fault, ...]]
+    faults: Mapping[str, list[Fault]]
     leaderboard: Path
+
+    @property
+    def name(self) -> str:
+        return self.spec.name if self.spec is not None else self.root.resolve().name
 
     @cached_property
     def digest(self) -> str:
         return content_digest(self.inventory.digests)
-
-    @cached_property
-    def variants(self) -> frozenset[str]:
-        if self.spec is None or METHOD_FILE not in self.inventory.digests:
-            return frozenset()
-        return declared_names((self.root / METHOD_FILE).read_bytes()).get(self.spec.method.name, frozenset())
 
     def other_submissions(self) -> list[Path]:
         found = sorted((self.leaderboard / "submissions").glob("*"))
@@ -109,22 +85,6 @@ class Bundle:
         return read_table((self.root / path).read_bytes(), path)
 
 
-def declared_names(source: bytes) -> dict[str, frozenset[str]]:
-    """Names of the method classes in a file with the names of their variants, read without importing it."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    found = {}
-    for node in ast.walk(tree):
-        name = class_attribute(node, "name") if isinstance(node, ast.ClassDef) else None
-        if isinstance(node, ast.ClassDef) and isinstance(name, ast.Constant):
-            variants = class_attribute(node, "variants")
-            keys = variants.keys if isinstance(variants, ast.Dict) else []
-            found[str(name.value)] = frozenset(str(one.value) for one in keys if isinstance(one, ast.Constant))
-    return found
-
-
 @contextmanager
 def opened(path: Path, leaderboard: Path | None = None) -> Iterator[Bundle]:
     """A folder's or an archive's bundle; the archive is unpacked to a folder that is removed afterwards.
@@ -135,17 +95,20 @@ def opened(path: Path, leaderboard: Path | None = None) -> Iterator[Bundle]:
         raise Refused("the submission is a link", where=str(path), hint="give the folder or archive itself")
     if path.is_dir():
         yield load(path, leaderboard)
-        return
-    if not path.is_file():
+    elif path.is_file():
+        with tempfile.TemporaryDirectory(prefix="bench-verify-") as place:
+            yield load(unpack(path, Path(place)), leaderboard)
+    else:
         raise UsageError("there is no such submission", where=str(path), hint="give a folder, or an archive's path")
-    with tempfile.TemporaryDirectory(prefix="bench-verify-") as place:
-        yield load(unpack(path, Path(place)), leaderboard)
 
 
 def load(root: Path, leaderboard: Path | None = None) -> Bundle:
-    """Read everything of a folder that can be read safely."""
+    """Read everything of a folder that can be read safely.
+
+    Args:
+        leaderboard: Its folder; None means the installation's.
+    """
     inventory = take_inventory(root)
-    is_tree = not (root / SPEC).exists()
     faults: dict[str, list[Fault]] = {"files": list(inventory.faults), "submission": [], "records": [], "manifests": []}
     spec = None
     if SPEC in inventory.digests:
@@ -155,26 +118,25 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             faults["submission"].append(fault.fault)
         except ConfigError as fault:
             hint = "fix the field; `bench submission new --help` says what each one is"
-            faults["submission"] += as_faults(((SPEC, line) for line in fault.faults), hint)
+            faults["submission"] += [Fault(what=line, where=SPEC, hint=hint) for line in fault.faults]
     results, manifests = [], {}
     for path in inventory.digests:
         folder, _, name = path.rpartition("/")
         try:
             if name == RECORD:
                 results.append(Result(folder, _model(RunRecord, root, path)))
-            elif folder == "manifests":
+            elif folder == MANIFESTS:
                 manifests[name.removesuffix(".json")] = _model(TaskManifest, root, path)
         except Refused as fault:
             faults["records" if name == RECORD else "manifests"].append(fault.fault)
     return Bundle(
         root=root,
-        name=spec.name if spec is not None else root.resolve().name,
         inventory=inventory,
-        is_tree=is_tree,
+        is_tree=not (root / SPEC).exists(),
         spec=spec,
         results=tuple(results),
         manifests=manifests,
-        faults={name: tuple(found) for name, found in faults.items()},
+        faults=faults,
         leaderboard=leaderboard or Path(str(resources.files("genrec_unlearn_bench.leaderboard"))),
     )
 

@@ -1,4 +1,4 @@
-"""Files of a submission's folder with their digests, the names they may have, and whatever must not lie there.
+"""Files of a submission's folder with their digests, the names they may have, and zip archives of such folders.
 
 A name has to be the same file on every system, and never lead outside the folder. Archives are packed so that the same
 folder gives the same bytes, and unpacked without writing outside a folder or filling a disk.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import unicodedata
 import zipfile
@@ -19,20 +20,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genrec_unlearn_bench.files import file_digest, folder_digest, guarded, storage_error
-from genrec_unlearn_bench.submissions.faults import (
-    ARCHIVE_BYTES,
-    FILES,
-    SAFE_PART,
-    TOTAL_BYTES,
-    Fault,
-    Refused,
-    file_limit,
-)
+from genrec_unlearn_bench.submissions.plain_text import Fault, Refused
 from genrec_unlearn_bench.submissions.spec import SPEC
 
 VERIFICATION = "verification.json"
-_LONGEST = 300
-_DEEPEST = 8
+
+FILES = 8000
+"""Files in one submission: 16 tasks x 5 backbones x 50 seeds with two files each."""
+TOTAL_BYTES = 512 << 20
+"""All files together, unpacked."""
+ARCHIVE_BYTES = 256 << 20
+TEXT_BYTES = 256 << 10
+"""submission.yaml and a method file."""
+RECORD_BYTES = 4 << 20
+"""A result.json or verification.json."""
+FILE_BYTES = 32 << 20
+"""Any other file; the largest is an unabridged per-user table of a million rows."""
+PATH_LENGTH, PATH_DEPTH = 300, 8
+
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}(?<!\.)\Z")
+"""One part of a path: plain letters, so that it means the same on every system. A method may be named ``flat+``."""
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$", re.IGNORECASE)
 _CELL = r"([A-Za-z0-9_.+-]+/){4}(result\.json|per_user\.parquet|measurements/[a-z0-9-]+\.csv)"
 _SUBMISSION = re.compile(
@@ -44,19 +51,19 @@ _SMALLER = "withhold columns (--withhold similarity)"
 
 
 def unsafe(path: str) -> Fault | None:
-    """The fault of a relative path as it stands in an archive or a folder, if anything."""
+    """The fault of a relative path as it is written in an archive or a folder, if any."""
     parts = path.replace("\\", "/").split("/")
-    odd = any(not SAFE_PART.match(part) or part.endswith(".") or _RESERVED.match(part) for part in parts)
+    odd = any(not _PART.match(part) or _RESERVED.match(part) for part in parts)
     for wrong, what, hint in (
         (path.startswith(("/", "\\")), "is an absolute path", _PACK),
         (re.match(r"^[A-Za-z]:", path), "begins with a drive letter", _PACK),
         (".." in parts, "leads out of the folder (..)", _PACK),
         ("\\" in path, "holds a backslash", _PACK),
-        (len(path) > _LONGEST or len(parts) > _DEEPEST, "is too long or too deep", _PACK),
+        (len(path) > PATH_LENGTH or len(parts) > PATH_DEPTH, "is too long or too deep", _PACK),
         (odd, "holds characters that do not mean the same on every system", "use letters, digits, and . _ + -"),
     ):
         if wrong:
-            return Fault(what=f"the name {what}", where=ascii(path[:_LONGEST])[1:-1], hint=hint)
+            return Fault(what=f"the name {what}", where=ascii(path[:PATH_LENGTH])[1:-1], hint=hint)
     return None
 
 
@@ -65,7 +72,7 @@ def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
     for path in paths:
         first = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
         if first is not path:
-            what = "the name stands there twice" if first == path else f"the name differs from {first!a} in case alone"
+            what = "the name is there twice" if first == path else f"the name differs from {first!a} in case alone"
             yield Fault(what=what, where=ascii(path)[1:-1], hint="keep one of the two")
 
 
@@ -75,14 +82,14 @@ def _layout_fault(path: str, *, tree: bool) -> Fault | None:
     if tree and path.endswith(("losses.jsonl", "/manifest.json")):
         what = "this is a result as `bench run` wrote it, not in its published form"
         return Fault(what=what, where=path, hint="publish it with `bench submission new`, and verify that")
-    place = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/"
-    layout = place if tree else "submission.yaml, method.py, verification.json and results/<task>/<backbone>/…"
-    hint = f"remove it; what belongs here: {layout}"
-    return Fault(what="there is a file that has no place here", where=path, hint=hint)
+    layout = "submission.yaml, method.py, verification.json and results/<task>/<backbone>/<method>/<run>/"
+    layout = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/" if tree else layout
+    what = "there is a file that has no place here"
+    return Fault(what=what, where=path, hint=f"remove it; what belongs here: {layout}")
 
 
 def _kind_fault(path: str, mode: int, size: int) -> Fault | None:
-    limit = file_limit(path)
+    limit = _size_limit(path)
     for wrong, what, hint in (
         (stat.S_ISLNK(mode), "there is a link", "put the file itself there"),
         (stat.S_IFMT(mode) not in (0, stat.S_IFREG), "there is something that is no file", "remove it"),
@@ -92,6 +99,12 @@ def _kind_fault(path: str, mode: int, size: int) -> Fault | None:
         if wrong:
             return Fault(what=what, where=path, hint=hint)
     return None
+
+
+def _size_limit(path: str) -> int:
+    if path.endswith((".yaml", ".py")):
+        return TEXT_BYTES
+    return RECORD_BYTES if path.endswith(("result.json", "verification.json")) else FILE_BYTES
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
     for entry in entries:
         path = f"{prefix}{entry.name}"
         # A folder that is too deep is given back as if it were a file, and refused by its name.
-        if entry.is_dir(follow_symlinks=False) and path.count("/") < _DEEPEST:
+        if entry.is_dir(follow_symlinks=False) and path.count("/") < PATH_DEPTH:
             yield from _entries(Path(entry.path), f"{path}/")
         else:
             yield path, entry.stat(follow_symlinks=False)
@@ -148,7 +161,6 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNUSUAL = 0x1 | 0x20 | 0x40
 """Flags of an entry: encrypted, patch data, strongly encrypted."""
-_BLOCK = 1 << 20
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -177,12 +189,13 @@ def unpack(archive: Path, target: Path) -> Path:
             files = [info for info in infos if _check(info)]
             for fault in _colliding(info.filename for info in files):
                 raise Refused(fault.what, where=f"{name}: {fault.where}", hint=fault.hint)
-            left = TOTAL_BYTES
+            if sum(info.file_size for info in files) > TOTAL_BYTES:
+                what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all"
+                raise Refused(what, where=name, hint=_SMALLER)
             for info in files:
-                left -= _extract(opened, info, target, left)
+                _extract(opened, info, target)
     except OSError as fault:
         if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-            # No fault of the archive: there is no room here to unpack it.
             raise storage_error(fault, target, "$TMPDIR") or fault from None
         raise Refused(f"the archive cannot be read: {fault}", where=name, hint=_PACK) from None
     tops = sorted(target.iterdir())
@@ -191,11 +204,7 @@ def unpack(archive: Path, target: Path) -> Path:
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
-    """Around zipfile's calls alone, so that a fault of ours is not reported as the archive's. Raises Refused.
-
-    What they say of broken data (names that are not in the encoding that they claim included) and of a version of the
-    format that they do not know. Encryption and other compressions are refused before (``_check``).
-    """
+    """Report what zipfile raises for a broken archive as Refused; around its calls alone, so that no bug of ours is."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, NotImplementedError, EOFError) as fault:
@@ -214,22 +223,9 @@ def _check(info: zipfile.ZipInfo) -> bool:
     return not folder
 
 
-def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path, left: int) -> int:
-    """Write one file, counting what really comes out of it; returns its bytes."""
+def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
+    """Write one file; zipfile gives at most the number of bytes that the directory promises, which was checked."""
     path = target.joinpath(*info.filename.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    size, limit = 0, min(left, file_limit(info.filename))
-    with path.open("xb") as sink:
-        for block in _blocks(archive, info):
-            size += len(block)
-            if size > limit:
-                what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all, or this file to too much"
-                raise Refused(what, where=info.filename, hint=_SMALLER)
-            sink.write(block)
-    return size
-
-
-def _blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    with _reading(info.filename), archive.open(info) as source:
-        while block := source.read(_BLOCK):
-            yield block
+    with path.open("xb") as sink, _reading(info.filename), archive.open(info) as source:
+        shutil.copyfileobj(source, sink)

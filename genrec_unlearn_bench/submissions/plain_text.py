@@ -1,79 +1,161 @@
-"""Strict reading of a stranger's JSON and YAML: bounded in size and depth, no aliases, no key twice, no NaN.
+"""Reading what a stranger wrote: faults to report, texts, JSON and YAML.
 
-The usual readers take the last of two equal keys, expand aliases without end and read NaN as a number; each of these
-would let a file say one thing to a reviewer and another to a program.
+Every size is bounded before anything is read. Control characters, text that hides or reverses its neighbours and
+machine paths are refused; renderers escape all other text. The usual readers take the last of two equal keys, expand
+aliases without end and read NaN as a number; each of these would let a file say one thing to a reviewer and another to
+a program, so they are refused here.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import yaml
+from pydantic import AfterValidator
 
-from genrec_unlearn_bench.config import plain_yaml
-from genrec_unlearn_bench.submissions.faults import DEPTH, NODES, Refused
+from genrec_unlearn_bench.config import StrictModel, plain_yaml
+from genrec_unlearn_bench.errors import BenchError, printable
+
+DEPTH = 24
+"""Nesting of YAML and JSON; a record needs seven levels."""
+NODES = 50_000
+"""Values in one YAML file."""
+TEXT_LENGTH = 20_000
+"""Characters of one text field."""
+MESSAGE_LENGTH = 1000
+
+_JOINERS = "\u200c\u200d"
+"""The only invisible characters that scripts need inside words (Persian, Indic scripts)."""
+_PATH = re.compile(
+    r"""(?:^|(?<=[\s"'=,;(\[]))(?:/[A-Za-z_.][^\s"',;)\]]*|~/[^\s"',;)\]]*|[A-Za-z]:[\\/][^\s"']*|\\\\[^\s"']+)"""
+    r"""|file://[^\s"']*"""
+)
 
 
-def decoded(content: bytes, where: str) -> str:
-    """UTF-8 text. Raises Refused."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Refused("the file is not UTF-8 text", where=where, hint="save it as UTF-8") from None
+def _shown(text: str) -> str:
+    return printable(text if len(text) <= MESSAGE_LENGTH else f"{text[:MESSAGE_LENGTH]} …")
+
+
+Printable = Annotated[str, AfterValidator(_shown)]
+"""A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
+
+
+class Fault(StrictModel):
+    """One thing that is wrong: what, where (path inside the submission, and field), and how to fix it."""
+
+    what: Printable
+    where: Printable
+    hint: Printable
+
+    def text(self) -> str:
+        return f"{self.what}\n  where: {self.where}\n  hint:  {self.hint}"
+
+
+class Refused(BenchError):
+    """Something of a submission cannot be read at all, or is not safe to read."""
+
+    @property
+    def fault(self) -> Fault:
+        return Fault(what=self.what, where=self.where or "", hint=self.hint or "")
+
+
+def odd_text(text: str, *, lines: bool = False) -> str | None:
+    """The fault of a text, as the end of a sentence, or None. ``lines`` allows line breaks and tabs."""
+    if len(text) > TEXT_LENGTH:
+        return f"is longer than {TEXT_LENGTH} characters"
+    for character in "" if text.isascii() and text.isprintable() else text:
+        if lines and character in "\n\t":
+            continue
+        kind = unicodedata.category(character)
+        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and character not in _JOINERS):
+            what = "invisible" if kind == "Cf" else "control"
+            return f"holds the {what} character U+{ord(character):04X}"
+    return None
+
+
+def machine_path(text: str) -> str | None:
+    """The first absolute path in a text (``/home/me/x``, ``~/x``, ``C:\\x``), or None. Web addresses are none."""
+    found = _PATH.search(text)
+    return found.group() if found else None
+
+
+def values_of(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """(place, value) of every plain value in nested dicts and lists, keys included as values of their own."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield f"{place}.{key}"[:200].lstrip("."), str(key)
+            yield from values_of(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(content, list | tuple):
+        for index, value in enumerate(content):
+            yield from values_of(value, f"{place}.{index}".lstrip("."))
+    else:
+        yield place, content
 
 
 def plain_json(content: bytes, where: str) -> Any:
     """The one JSON value in ``content``. Raises Refused."""
-    text = decoded(content, where)
-    again = "write it with `bench submission new` again, and leave it as it is"
-    deep = Refused(f"the JSON is nested deeper than {DEPTH} levels", where=where, hint=again)
+
+    def refused(what: str) -> Refused:
+        return Refused(what, where=where, hint="write it with `bench submission new` again, and leave it as it is")
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for name, value in found:
             if name in content:
-                raise Refused(f"the JSON has the key {name!r} twice in one object", where=where, hint=again)
+                raise refused(f"the JSON has the key {name!r} twice in one object")
             content[name] = value
         return content
 
     def number(text: str) -> float:
         value = float(text)
         if not math.isfinite(value):
-            raise Refused(f"the JSON holds {text[:20]}, which is no finite number", where=where, hint=again)
+            raise refused(f"the JSON holds {text[:20]}, which is no finite number")
         return value
 
+    text = _decoded(content, where)
     try:
-        content = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
-        _encoded(content)
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
+        _check_encoding(value)
+        deep = _is_deep(value, DEPTH)
     except RecursionError:
-        raise deep from None
+        deep = True
     except ValueError as fault:
-        raise Refused(f"the file is not valid JSON: {fault}", where=where, hint=again) from None
-    if _is_deep(content, DEPTH):
-        raise deep
-    return content
+        raise refused(f"the file is not valid JSON: {fault}") from None
+    if deep:
+        raise refused(f"the JSON is nested deeper than {DEPTH} levels")
+    return value
 
 
 def strict_yaml(content: bytes, where: str) -> Any:
     """The one YAML document in ``content``, as plain values. Raises Refused."""
-    text = decoded(content, where)
+    text = _decoded(content, where)
     try:
-        _Scan(text, where).get_single_node()
-        content = plain_yaml(text)
-        _encoded(content)
+        _StrictComposer(text, where).get_single_node()
+        value = plain_yaml(text)
+        _check_encoding(value)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
         hint = "fix the line (indentation, quotes)"
         raise Refused(f"not valid YAML: {problem}", where=f"{where}{line}", hint=hint) from None
-    return content
+    return value
 
 
-def _encoded(content: Any) -> None:
-    """Raises ValueError for half a character, which an escape may spell and nothing can write."""
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused("the file is not UTF-8 text", where=where, hint="save it as UTF-8") from None
+
+
+def _check_encoding(content: Any) -> None:
+    """Raises ValueError for half a surrogate pair, which an escape may spell and nothing can write."""
     json.dumps(content, ensure_ascii=False, default=str).encode()
 
 
@@ -82,7 +164,7 @@ def _is_deep(content: Any, levels: int) -> bool:
     return parts is not None and (levels == 0 or any(_is_deep(part, levels - 1) for part in parts))
 
 
-class _Scan(yaml.SafeLoader):
+class _StrictComposer(yaml.SafeLoader):
     """Composes a document, refusing what a plain file does not need before it can expand or nest."""
 
     def __init__(self, text: str, where: str) -> None:
@@ -110,6 +192,6 @@ class _Scan(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
             if key.value in seen:
-                raise Refused(f"the key {key.value[:60]!r} stands there twice", where=line, hint="keep one of the two")
+                raise Refused(f"the key {key.value[:60]!r} is there twice", where=line, hint="keep one of the two")
             seen.add(key.value)
         return node

@@ -1,41 +1,162 @@
-"""A record as it is published: nothing in it about the machine of whoever ran it but what can change a number."""
+"""The published form of results: no path of a machine in a record, no user and no target in a per-user table.
+
+Of the machine stays what can change a number. Column families of a table may be withheld; ranks, counts and neighbours
+may not, as without them nothing of a result could be checked.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import ValidationError
 
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.evaluation.per_user import read_per_user
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, record_text, result_folder, table_place
-from genrec_unlearn_bench.submissions.faults import machine_path, values_of
-from genrec_unlearn_bench.submissions.table import published_bytes
+from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
+from genrec_unlearn_bench.submissions.plain_text import Refused, machine_path, values_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "similarity": ("first_similarity", "mean_similarity", "first_similarity_scrubbed", "mean_similarity_scrubbed"),
+    "influence": ("js_forget", "js_random", "change_forget", "change_random"),
+    "log-prob": ("log_prob",),
+}
+"""Family -> columns that may be withheld. No metric rests on ``log-prob`` so far."""
+MANIFESTS = "manifests"
+TABLE_ROWS = 4_000_000
+"""Most rows of a per-user table; run-length encoding can promise billions in a few bytes."""
+
+_WITHHELD = b"withheld"
 _PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
 """Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
 _DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})
 _FLAGS = frozenset({"--json", "--debug"})
 _MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
-_LIBC = re.compile(r"with-?((?:glibc|musl|libc)[0-9.]*)")
+_LIBC = re.compile(r"(?:glibc|musl|libc)[0-9.]*$")
+
+
+def rests_on(metric: str) -> str | None:
+    """The family whose columns a USER-level metric is computed from; None where it needs none of them."""
+    head = metric.partition(".")[0]
+    return head if head in ("similarity", "influence") else None
+
+
+def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> bytes:
+    """A table (``per_user.COLUMNS``) in its published form, as the bytes of a parquet file.
+
+    The column ``user`` becomes a number in order of first appearance within the group, ``target`` becomes -1, and the
+    columns of the withheld families become null. The same table gives the same bytes under the same pyarrow.
+
+    Raises UnknownName for a family that there is not.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = {one_of("column family", name.strip(), FAMILIES) for name in withhold if name.strip()}
+    families = [name for name in FAMILIES if name in wanted]
+    absent = {column for family in families for column in FAMILIES[family]}
+    plain = per_user.assign(user=numbered_users(per_user), target=-1, group=per_user["group"].astype(str))
+    plain = plain.assign(**dict.fromkeys(absent, np.nan))
+    columns = {name: pa.array(plain[name], type=kind, from_pandas=True) for name, kind in _types().items()}
+    schema = pa.schema(list(_types().items()), metadata={_WITHHELD: ",".join(families).encode()})
+    counted = [name for name, kind in _types().items() if pa.types.is_integer(kind)]
+    sink = io.BytesIO()
+    pq.write_table(
+        pa.table(columns, schema=schema),
+        sink,
+        compression="zstd",
+        compression_level=19,
+        use_dictionary=[name for name in COLUMNS if name not in counted],
+        column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+        write_statistics=False,
+    )
+    return sink.getvalue()
+
+
+def numbered_users(per_user: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """[M] users as numbers from 0 in order of first appearance within their group, the same for both beams."""
+    import pandas as pd
+
+    out = np.zeros(len(per_user), dtype=np.int64)
+    for group in per_user["group"].unique():
+        rows = (per_user["group"] == group).to_numpy()
+        out[rows] = pd.factorize(per_user["user"].to_numpy()[rows])[0]
+    return out
+
+
+def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]]:
+    """The per-user frame (null as NaN, targets -1) and the withheld families. Raises Refused for any other file.
+
+    Rows are counted before they are read, and only columns of numbers and the group's name are: nothing is unpickled.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def refused(what: str) -> Refused:
+        hint = "publish the result again with `bench submission new`; tables are not written by hand"
+        return Refused(what, where=where, hint=hint)
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(content))
+        if file.metadata.num_rows > TABLE_ROWS:
+            raise refused(f"the table promises {file.metadata.num_rows} rows, more than {TABLE_ROWS}")
+        if fault := _schema_fault(file.schema_arrow):
+            raise refused(fault)
+        table = file.read()
+    except (pa.ArrowException, OSError, ValueError) as fault:
+        raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
+    empty = [name for name in COLUMNS if COLUMNS[name] != "float64" and table.column(name).null_count]
+    if empty:
+        raise refused(f"the column {empty[0]!r} has empty places")
+    metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
+    withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
+    if metadata is None or not withheld <= FAMILIES.keys():
+        raise refused("the table does not say which columns are withheld")
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(COLUMNS)].astype(dict(COLUMNS))
+    return frame, withheld
+
+
+def _types() -> dict[str, Any]:
+    import pyarrow as pa
+
+    types = {"int64": pa.int64(), "int8": pa.int8(), "float64": pa.float64(), "str": pa.string()}
+    return {name: types[kind] for name, kind in COLUMNS.items()}
+
+
+def _schema_fault(schema: Any) -> str | None:
+    if extra := [name for name in schema.names if name not in COLUMNS]:
+        return f"the table has columns that no result has: {', '.join(extra)[:200]}"
+    if sorted(schema.names) != sorted(COLUMNS):
+        return f"the table does not have each of these columns once: {', '.join(COLUMNS)}"
+    types = _types()
+    odd = next((field for field in schema if field.type != types[field.name]), None)
+    return None if odd is None else f"the column {odd.name!r} is of type {odd.type}, not {types[odd.name]}"
 
 
 def plain_command(command: str) -> str:
     """The command with ``--data-dir data`` and ``--tuned-dir tuned``, without ``--results-dir`` and ``--cache-dir``;
     any other absolute path becomes its last part. A plain command stays as it is."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
     out: list[str] = []
     option = ""
-    for word in _split(command):
+    for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
         if name and not equals:
             option = "" if name in _FLAGS else name
@@ -49,16 +170,24 @@ def plain_command(command: str) -> str:
     return shlex.join(out)
 
 
+def _last_part(word: str) -> str:
+    """``/home/me/mine.py:Mine`` as ``mine.py:Mine``; a word that is no absolute path as it is."""
+    if word.startswith(("/", "~/")):
+        return PurePosixPath(word).name or "data"
+    if PureWindowsPath(word).drive and PureWindowsPath(word).root:
+        return PureWindowsPath(word).name or "data"
+    return word
+
+
 def plain_platform(platform: str) -> str:
     """``Linux-6.1.0-13-amd64-x86_64-with-glibc2.36`` as ``Linux-x86_64-glibc2.36``: system, machine and C library.
 
     The kernel's build says which machine it was, and no number depends on it.
     """
     words = platform.split("-")
-    machine = next((name for name in _MACHINES if name in words), "")
-    libc = _LIBC.search(platform)
-    found = libc.group(1) if libc else next((word for word in words[1:] if word.startswith(("glibc", "musl"))), "")
-    return "-".join(part for part in (words[0], machine, found) if part)
+    machine = [name for name in _MACHINES if name in words][:1]
+    library = [word for word in words[1:] if _LIBC.match(word)][:1]
+    return "-".join([words[0], *machine, *library])
 
 
 def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -69,62 +198,25 @@ def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
             yield place, path
 
 
-def _split(command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()
+def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
+    """Publish a result of ``bench run``; returns its published record.
 
-
-def _last_part(word: str) -> str:
-    """``/home/me/mine.py:Mine`` as ``mine.py:Mine``; a word that is no absolute path as it is."""
-    if word.startswith(("/", "~/")):
-        return PurePosixPath(word).name or "data"
-    if PureWindowsPath(word).drive and PureWindowsPath(word).root:
-        return PureWindowsPath(word).name or "data"
-    return word
-
-
-MANIFESTS = "manifests"
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A result folder of ``bench run``."""
-
-    folder: Path
-    record: RunRecord
-
-    @cached_property
-    def manifest(self) -> TaskManifest:
-        """The task's manifest. Raises CorruptArtefact where it cannot be read."""
-        path = self.folder / "manifest.json"
-        try:
-            return TaskManifest.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as fault:
-            raise CorruptArtefact(
-                f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
-                where=str(path),
-                hint="run the command in the record again",
-            ) from None
-
-
-def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
-    """Publish one result; returns its published record. Raises UsageError where the record still holds a path."""
+    Raises UsageError where the record still holds a path.
+    """
     table = b""
-    if found.record.per_user_digest:
-        table = published_bytes(read_per_user(found.folder / PER_USER), withhold)
-    environment = found.record.environment
+    if record.per_user_digest:
+        table = published_bytes(read_per_user(folder / PER_USER), withhold)
+    environment = record.environment
     changes = {
-        "command": plain_command(found.record.command),
+        "command": plain_command(record.command),
         "environment": environment.model_copy(update={"platform": plain_platform(environment.platform)}),
         "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
     }
-    record = found.record.model_copy(update=changes)
+    record = record.model_copy(update=changes)
     for place, path in paths_in(record):
         raise UsageError(
             f"the record holds the path {path!r} of this machine",
-            where=f"{found.folder / RECORD}: {place}",
+            where=f"{folder / RECORD}: {place}",
             hint="run it again with a relative path there",
         )
     with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
@@ -134,28 +226,19 @@ def publish_result(found: Found, target: Path, *, withhold: Iterable[str] = ()) 
         for name in record.tables:
             copy = draft / table_place(name)
             copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(found.folder / table_place(name), copy)
+            shutil.copyfile(folder / table_place(name), copy)
     return record
 
 
-def write_manifests(found: Iterable[Found], target: Path) -> None:
-    """Each task's manifest once. Raises UsageError where two results, or a file that is there, have different ones."""
-    manifests: dict[str, Found] = {}
-    for one in found:
-        first = manifests.setdefault(one.manifest.task, one)
-        if first.manifest.digest != one.manifest.digest:
-            raise UsageError(
-                f"two results have different manifests of the task {one.manifest.task!r}",
-                where=f"{first.folder} and {one.folder}",
-                hint="publish results of one dataset only: they cannot stand in one table",
-            )
-    for task, one in sorted(manifests.items()):
-        path = target / f"{task}.json"
-        text = one.manifest.model_dump_json(indent=2) + "\n"
-        if path.is_file() and path.read_text(encoding="utf-8") != text:
-            raise UsageError(
-                f"there is another manifest of the task {task!r} already",
-                where=str(path),
-                hint="the results were made on other data, or the task's version has to be raised",
-            )
-        atomic_text(path, text, "--out")
+def publish_manifest(folder: Path, task: str, target: Path) -> None:
+    """Publish the manifest of a result's task. Raises CorruptArtefact where it cannot be read."""
+    path = folder / MANIFEST
+    try:
+        manifest = TaskManifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as fault:
+        raise CorruptArtefact(
+            f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
+            where=str(path),
+            hint="run the command in the record again",
+        ) from None
+    atomic_text(target / f"{task}.json", manifest.model_dump_json(indent=2) + "\n", "--out")

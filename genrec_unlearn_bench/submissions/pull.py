@@ -10,8 +10,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -28,9 +28,10 @@ from genrec_unlearn_bench.errors import (
     DataMissing,
     ProtocolMismatch,
     StorageError,
+    UnknownName,
     UsageError,
 )
-from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, result_folder, table_place
 from genrec_unlearn_bench.progress import Progress
@@ -38,7 +39,6 @@ from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.inventory import unsafe
 
 INDEX = "pull.json"
-
 SITE = "site"
 INDEX_BYTES = 256 << 20
 TIMEOUT = 30.0
@@ -49,8 +49,6 @@ GIVING_UP = 8
 """Faults in a row after which the rest is not tried: the server is gone."""
 
 T = TypeVar("T")
-Outcome = Literal["new", "here already", "kept", "failed"]
-"""``kept``: something else lies under that name here, and stays."""
 
 
 class OfferedFile(StrictModel):
@@ -99,28 +97,26 @@ def site_index(folders: Iterable[Path], root: Path) -> bytes:
 
 
 def _offered(folders: Iterable[Path], root: Path) -> tuple[OfferedResult, ...]:
-    found = [_offered_result(path.parent, root) for folder in folders for path in find_records(folder)]
+    found = []
+    for folder in (path.parent for top in folders for path in find_records(top)):
+        record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
+        offered = OfferedResult(
+            place=folder.relative_to(root).as_posix(),
+            key=record.key,
+            **record.cell.model_dump(include={"task", "backbone", "method", "seed", "scale", "suite", "ruleset"}),
+            protocol_version=record.protocol_version,
+            files={
+                name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)
+                for name in _files_of(record)
+            },
+        )
+        found.append(offered)
     return tuple(sorted(found, key=lambda one: one.place))
 
 
-def _offered_result(folder: Path, root: Path) -> OfferedResult:
-    record = RunRecord.model_validate_json((folder / RECORD).read_bytes())
-    cell = record.cell
-    return OfferedResult(
-        place=folder.relative_to(root).as_posix(),
-        key=record.key,
-        **cell.model_dump(include={"task", "backbone", "method", "seed", "scale", "suite", "ruleset"}),
-        protocol_version=record.protocol_version,
-        files={
-            name: OfferedFile(digest=file_digest(folder / name), size=(folder / name).stat().st_size)
-            for name in (RECORD, *_named_files(record))
-        },
-    )
-
-
-def _named_files(record: RunRecord) -> tuple[str, ...]:
-    per_user = (PER_USER,) if record.per_user_digest else ()
-    return (*per_user, *(table_place(name) for name in record.tables))
+def _files_of(record: RunRecord) -> list[str]:
+    per_user = [PER_USER] if record.per_user_digest else []
+    return [RECORD, *per_user, *(table_place(name) for name in record.tables)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +125,6 @@ class Place:
 
     index: PullIndex
     base: str
-    wait: Callable[[float], None]
 
     def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
         """Have one file of a result at ``target``, its digest checked.
@@ -142,13 +137,13 @@ class Place:
         path = f"{place}/{name}"
         target.parent.mkdir(parents=True, exist_ok=True)
         source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
-        _copy(source, target, offered.size, self.wait)
+        _copy(source, target, offered.size)
         if file_digest(target) != offered.digest:
             hint = "the place is being changed, or cannot be trusted: try again later"
             raise CorruptArtefact("the file is another one than the index says", where=source, hint=hint)
 
 
-def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
+def find_place(text: str) -> Place:
     """The place of that path or address, its index read; a folder without one is searched for results.
 
     Raises:
@@ -156,23 +151,21 @@ def find_place(text: str, wait: Callable[[float], None] = time.sleep) -> Place:
         DataMissing: There is no index, or the server cannot be reached.
         CorruptArtefact: The index cannot be read.
     """
-    if "://" in text and not _is_web(text):
-        raise UsageError(
-            f"{urlsplit(text).scheme}: is no address to pull from", where=text, hint="give a folder, or http(s)://…"
-        )
-    if not _is_web(text) and not Path(text).is_dir():
-        raise UsageError("there is no such folder", where=text, hint="give a folder, or http(s)://…")
+    web = _is_web(text)
+    if not web and not Path(text).is_dir():
+        what = f"{urlsplit(text).scheme}: is no address to pull from" if "://" in text else "there is no such folder"
+        raise UsageError(what, where=text, hint="give a folder, or http(s)://…")
     top = text.rstrip("/").removesuffix(f"/{INDEX}")
     faults = []
     for start in (top, f"{top}/{SITE}"):
         try:
-            index = _fetch_index(f"{start}/{INDEX}", wait)
+            index = _fetch_index(f"{start}/{INDEX}")
         except DataMissing as missing:
             faults.append(missing.what)
             continue
-        return Place(index, start.rpartition("/")[0] if index.base == ".." else start, wait)
-    if not _is_web(text):
-        return Place(index_of(Path(text)), text, wait)
+        return Place(index, start.rpartition("/")[0] if index.base == ".." else start)
+    if not web:
+        return Place(index_of(Path(text)), text)
     raise DataMissing(
         f"there is no index to pull by: {faults[0]}",
         where=f"{top}/{INDEX}",
@@ -184,10 +177,10 @@ def _is_web(text: str) -> bool:
     return urlsplit(text).scheme in ("http", "https")
 
 
-def _copy(source: str, target: Path, most: int, wait: Callable[[float], None]) -> None:
+def _copy(source: str, target: Path, most: int) -> None:
     """Copy or download a file of at most so many bytes; a transfer is resumed and repeated where that can help."""
     if _is_web(source):
-        fetch_part(source, target, _Bounded(most, source), wait, TIMEOUT)
+        fetch_part(source, target, _Bounded(most, source), time.sleep, TIMEOUT)
         note_path(target).unlink(missing_ok=True)
         return
     try:
@@ -199,6 +192,8 @@ def _copy(source: str, target: Path, most: int, wait: Callable[[float], None]) -
 
 
 class _Bounded(Progress):
+    """Ends a download that gives more bytes than it should."""
+
     def __init__(self, size: int, url: str) -> None:
         super().__init__()
         self._size, self._url = size, url
@@ -212,10 +207,10 @@ class _Bounded(Progress):
             yield block
 
 
-def _fetch_index(source: str, wait: Callable[[float], None]) -> PullIndex:
+def _fetch_index(source: str) -> PullIndex:
     with tempfile.TemporaryDirectory(prefix="bench-pull-") as folder:
         path = Path(folder) / INDEX
-        _copy(source, path, INDEX_BYTES, wait)
+        _copy(source, path, INDEX_BYTES)
         try:
             return PullIndex.model_validate_json(path.read_bytes())
         except ValidationError as fault:
@@ -227,7 +222,8 @@ def _fetch_index(source: str, wait: Callable[[float], None]) -> PullIndex:
 @dataclass(frozen=True)
 class Pulled:
     what: str
-    outcome: Outcome
+    outcome: Literal["new", "here already", "kept", "failed"]
+    """``kept``: something else lies under that name here, and stays."""
     fault: str = ""
 
 
@@ -257,56 +253,73 @@ def pull_results(
     """
     check_protocol(wanted)
     done: list[Pulled] = []
+    faults = 0
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         waiting = {pool.submit(_pull, place, one, results_dir): one.place for one in wanted}
         try:
-            done.extend(_outcomes(waiting, progress))
+            for future in progress.track("pull results", as_completed(waiting), total=len(waiting)):
+                done.append(future.result())
+                faults = faults + 1 if done[-1].fault else 0
+                if faults >= GIVING_UP:
+                    break
         finally:
-            for future in waiting:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
     missing = {one.place for one in wanted} - {one.what for one in done}
-    done += [Pulled(what, "failed", "not tried any more") for what in sorted(missing)]
+    done += [Pulled(what, "failed", "not tried any more") for what in missing]
     return tuple(sorted(done, key=lambda one: one.what))
 
 
-def _outcomes(waiting: dict[Future[Outcome], str], progress: Progress) -> Iterator[Pulled]:
-    in_a_row = 0
-    for future in progress.track("pull results", as_completed(waiting), total=len(waiting)):
-        try:
-            yield Pulled(waiting[future], future.result())
-            in_a_row = 0
-        except StorageError:
-            raise
-        except BenchError as fault:
-            yield Pulled(waiting[future], "failed", fault.render().replace("\n", ";"))
-            in_a_row += 1
-            if in_a_row >= GIVING_UP:
-                return
-
-
-def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Outcome:
+def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Pulled:
+    """Pull one result. Raises StorageError; its other faults are the outcome."""
     folder = "/".join((offered.task, offered.backbone, offered.method, offered.place.rpartition("/")[2]))
-    fault = unsafe(folder)
-    if fault is not None or RECORD not in offered.files:
-        raise CorruptArtefact(
-            f"the index names a result that is not taken: {fault.what if fault else 'it has no record'}",
-            where=offered.place,
-        )
     target = results_dir / folder
-    if target.exists():
-        same = all(
-            (target / name).is_file() and file_digest(target / name) == file.digest
-            for name, file in offered.files.items()
-        )
-        return "here already" if same else "kept"
-    with atomic_folder(target, "--results-dir") as draft:
-        for name, file in offered.files.items():
-            place.fetch(offered.place, name, file, draft / name)
-        record = read_record(draft)
-        for name in sorted(offered.files.keys() - {RECORD, *_named_files(record)}):
-            raise CorruptArtefact(f"the record does not name the file {name!a} of this result", where=offered.place)
-        if (record.key, record.protocol_version) != (offered.key, offered.protocol_version) or (
-            result_folder(results_dir, record) != target
-        ):
-            raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-    return "new"
+    try:
+        odd = unsafe(folder)
+        if odd is not None or RECORD not in offered.files:
+            what = f"the index names a result that is not taken: {odd.what if odd else 'it has no record'}"
+            raise CorruptArtefact(what, where=offered.place)
+        if target.exists():
+            files = {target / name: file.digest for name, file in offered.files.items()}
+            same = all(path.is_file() and file_digest(path) == digest for path, digest in files.items())
+            return Pulled(offered.place, "here already" if same else "kept")
+        with atomic_folder(target, "--results-dir") as draft:
+            for name, file in offered.files.items():
+                place.fetch(offered.place, name, file, draft / name)
+            _check_record(read_record(draft), offered, results_dir, target)
+    except StorageError:
+        raise
+    except BenchError as fault:
+        return Pulled(offered.place, "failed", fault.render().replace("\n", ";"))
+    return Pulled(offered.place, "new")
+
+
+def _check_record(record: RunRecord, offered: OfferedResult, results_dir: Path, target: Path) -> None:
+    for name in sorted(offered.files.keys() - set(_files_of(record))):
+        raise CorruptArtefact(f"the record does not name the file {name!a} of this result", where=offered.place)
+    same = (record.key, record.protocol_version) == (offered.key, offered.protocol_version)
+    if not same or result_folder(results_dir, record) != target:
+        raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
+
+
+def select_offered(index: PullIndex, wanted: Mapping[str, Sequence[str]]) -> list[OfferedResult]:
+    """The results whose fields have one of the wanted names. Raises UnknownName for a name that no result has."""
+    for field, values in wanted.items():
+        known = {str(getattr(one, field)) for one in index.results}
+        for value in values:
+            if value not in known:
+                raise UnknownName(f"{field} at this place", value, known)
+    return [one for one in index.results if all(getattr(one, field) in values for field, values in wanted.items())]
+
+
+def write_index(folder: Path) -> tuple[Path, int]:
+    """Write the index of a folder's results into it. Returns its path, and the number of results."""
+    if not folder.is_dir():
+        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")
+    try:
+        index = index_of(folder)
+    except (OSError, ValidationError) as fault:
+        raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
+    if not index.results:
+        raise DataMissing("there is no result", where=str(folder))
+    atomic_text(folder / INDEX, index.text(), "the folder")
+    return folder / INDEX, len(index.results)

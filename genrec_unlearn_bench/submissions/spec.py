@@ -12,9 +12,8 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.bibtex import bibtex_faults
-from genrec_unlearn_bench.submissions.faults import Refused, odd_text
-from genrec_unlearn_bench.submissions.plain_text import strict_yaml
+from genrec_unlearn_bench.reporting.latex_text import bibtex_faults
+from genrec_unlearn_bench.submissions.plain_text import Refused, odd_text, strict_yaml
 
 STATEMENTS: Mapping[str, str] = {
     "no-test-data": "The method and its tuning used no test interaction, and nothing derived from one.",
@@ -37,11 +36,11 @@ METHOD_FILE = "method.py"
 def _line(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is empty")
-    return _checked(text, odd_text(text))
+    return _refusing(text, odd_text(text))
 
 
 def _page(text: str) -> str:
-    return _checked(text, odd_text(text, lines=True))
+    return _refusing(text, odd_text(text, lines=True))
 
 
 def _title(text: str) -> str:
@@ -50,19 +49,19 @@ def _title(text: str) -> str:
         scripts = {unicodedata.name(one, "?").partition(" ")[0] for one in word if one.isalpha()} & _ALPHABETS
         if len(scripts) > 1:
             raise ValueError(f"the word {word[:60]!a} mixes the alphabets {' and '.join(sorted(scripts)).title()}")
-    hidden = next((one for one in text if unicodedata.category(one) == "Cf"), "")
-    return _checked(_line(text), f"holds the invisible character U+{ord(hidden):04X}" if hidden else None)
-
-
-def _checked(text: str, fault: str | None) -> str:
-    if fault:
-        raise ValueError(f"the text {fault}")
-    return text
+    hidden = next((one for one in text if unicodedata.category(one) == "Cf"), None)
+    return _refusing(_line(text), f"holds the invisible character U+{ord(hidden):04X}" if hidden else None)
 
 
 def _bibtex(text: str) -> str:
     if faults := bibtex_faults(text):
         raise ValueError("; ".join(faults))
+    return text
+
+
+def _refusing(text: str, fault: str | None) -> str:
+    if fault:
+        raise ValueError(f"the text {fault}")
     return text
 
 
@@ -102,7 +101,7 @@ class Tuning(StrictModel):
 
 
 class SubmittedMethod(StrictModel):
-    """The method: its name, and its file beside submission.yaml, so that any cell can be run again."""
+    """The method: its name, and its file next to submission.yaml, so that any cell can be run again."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$", max_length=60)]
     """As results call it; variants are those that the file declares."""
@@ -129,19 +128,16 @@ class Submission(StrictModel):
     """Training seeds of every cell: 0, 1, 2 … without gaps."""
     deviations: tuple[Page, ...] = ()
     """In what the method or the runs differ from the paper, knowingly."""
-    affirmed: tuple[str, ...]
+    affirmed: tuple[Slug, ...]
     """Statements of RULES.md that the authors affirm; all of them are needed."""
     contents: dict[Annotated[str, Field(max_length=400)], Digest]
     """blake2b-256 of every other file."""
 
     @model_validator(mode="after")
-    def _affirmed(self) -> Submission:
+    def _affirms_every_statement(self) -> Submission:
         missing = [name for name in STATEMENTS if name not in self.affirmed]
-        unknown = [name for name in self.affirmed if name not in STATEMENTS]
         if missing:
             raise ValueError(f"affirmed: these statements of RULES.md are not affirmed: {', '.join(missing)}")
-        if unknown:
-            raise ValueError(f"affirmed: RULES.md has no statement {', '.join(unknown)[:100]}")
         return self
 
 

@@ -24,8 +24,9 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
 from genrec_unlearn_bench.reporting.results import find_records
-from genrec_unlearn_bench.submissions.bundle import demo_tasks, load
-from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, publish_manifest, publish_result
+from genrec_unlearn_bench.submissions.record_checks import demo_tasks
 from genrec_unlearn_bench.submissions.spec import (
     METHOD_FILE,
     SLUG,
@@ -40,6 +41,16 @@ from genrec_unlearn_bench.submissions.verification import Verification
 from genrec_unlearn_bench.submissions.verify import verify
 
 _SHOWN = 12
+_NEEDED = {
+    "title": 'what the method is called in tables (--title "…")',
+    "authors": 'who submits it (--author "Name | Affiliation | ORCID", repeated)',
+    "contact": "a mail address or link for questions (--contact)",
+    "licence": "SPDX id of the method's licence (--licence Apache-2.0)",
+    "affirmed": "read leaderboard/RULES.md, and affirm its statements (--affirm-rules)",
+}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
+_MENTION = "@\u200b"
+"""An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
 
 
 class SubmitRequest(StrictModel):
@@ -84,6 +95,7 @@ def submit(request: SubmitRequest) -> Submitted:
 
     Raises:
         UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
+        Refused: The submission.yaml of before cannot be read.
         BenchError: The submission would not pass ``bench submission verify``; nothing was written.
         StorageError: The file system refuses.
     """
@@ -95,44 +107,43 @@ def submit(request: SubmitRequest) -> Submitted:
     entry = find_method(request.method)
     if entry.kind == "reference":
         raise UsageError(f"{entry.name!r} is a reference row, which every table has", hint="submit a method")
+    source = source_file(entry)
+    if source is None:
+        raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
     target = request.out / request.name
-    earlier = _earlier(target)
+    earlier = read_spec(target)
     found, passed_over = _results(request, entry)
     with tempfile.TemporaryDirectory(prefix="bench-submit-") as place:
         draft = Path(place) / request.name
-        records = tuple(publish_result(one, draft / "results", withhold=request.withhold) for one in found)
-        write_manifests(found, draft / MANIFESTS)
-        _copy_method(entry, draft)
+        records = tuple(publish_result(*one, draft / "results", withhold=request.withhold) for one in found)
+        for task, folder in {record.cell.task: folder for folder, record in found}.items():
+            publish_manifest(folder, task, draft / MANIFESTS)
+        shutil.copyfile(source, draft / METHOD_FILE)
         spec = _spec(request, entry, earlier, records, draft)
         (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
         verification = verify(load(draft, request.leaderboard))
-        _refuse(verification, target)
+        if not verification.passed:
+            faults = verification.faults
+            listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
+            more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+            what = "the submission would not pass `bench submission verify`, and was not written"
+            raise BenchError(f"{what}:{listing}{more}", where=str(target))
         with atomic_folder(target, "--out", replace=True) as final:
             shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return Submitted(target, spec, records, verification, passed_over, earlier is not None)
 
 
-def _earlier(target: Path) -> Submission | None:
-    try:
-        return read_spec(target)
-    except BenchError as fault:
-        raise UsageError(
-            f"the submission.yaml that is there cannot be read: {fault.what}",
-            where=fault.where or str(target / SPEC),
-            hint="fix it, so that your words are kept, or remove the folder to begin anew",
-        ) from None
-
-
-def _results(request: SubmitRequest, entry: Entry) -> tuple[list[Found], int]:
+def _results(request: SubmitRequest, entry: Entry) -> tuple[list[tuple[Path, RunRecord]], int]:
+    """Folders and records of this version of the method's file, and the number of results of other versions."""
     every = []
     for path in find_records(request.results_dir) if request.results_dir.is_dir() else ():
         record = read_record(path.parent)
         named = not request.tasks or record.cell.task in request.tasks
         allowed = not request.rulesets or record.cell.ruleset in request.rulesets
         if record.cell.method == entry.name and named and allowed:
-            every.append(Found(path.parent, record))
+            every.append((path.parent, record))
     digest = source_digest(entry)
-    found = [one for one in every if one.record.method_digest == digest]
+    found = [one for one in every if one[1].method_digest == digest]
     if not found:
         what = f"there is no result of the method {entry.name!r}"
         if every:
@@ -140,13 +151,6 @@ def _results(request: SubmitRequest, entry: Entry) -> tuple[list[Found], int]:
         hint = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
         raise UsageError(what, where=str(request.results_dir), hint=hint)
     return found, len(every) - len(found)
-
-
-def _copy_method(entry: Entry, draft: Path) -> None:
-    source = source_file(entry)
-    if source is None:
-        raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
-    shutil.copyfile(source, draft / METHOD_FILE)
 
 
 def _spec(
@@ -158,6 +162,7 @@ def _spec(
     trials = max(record.cost.tuning_trials for record in records)
     tuning["space"] = "declared" if trials > 1 else tuning.get("space", "none")
     files = sorted(path for path in draft.rglob("*") if path.is_file())
+    others = [record for record in records if record.cell.task not in demo_tasks()]
     words = {
         **words,
         **request.words,
@@ -166,7 +171,7 @@ def _spec(
         "method": {"name": entry.name, "file": METHOD_FILE},
         "rulesets": sorted({record.cell.ruleset for record in records}),
         "tuning": tuning,
-        "seeds": _seeds(records),
+        "seeds": sorted({record.cell.seed for record in others or records}),
         "contents": {path.relative_to(draft).as_posix(): file_digest(path) for path in files},
     }
     if request.affirm:
@@ -179,37 +184,6 @@ def _spec(
             hint="give them once; later calls keep them",
         )
     return parse_submission(submission_text(parse(Submission, words, where=SPEC)).encode())
-
-
-_NEEDED = {
-    "title": 'what the method is called in tables (--title "…")',
-    "authors": 'who submits it (--author "Name | Affiliation | ORCID", repeated)',
-    "contact": "a mail address or link for questions (--contact)",
-    "licence": "SPDX id of the method's licence (--licence Apache-2.0)",
-    "affirmed": "read leaderboard/RULES.md, and affirm its statements (--affirm-rules)",
-}
-
-
-def _seeds(records: Sequence[RunRecord]) -> list[int]:
-    others = [record for record in records if record.cell.task not in demo_tasks()]
-    return sorted({record.cell.seed for record in others or records})
-
-
-def _refuse(verification: Verification, target: Path) -> None:
-    if verification.passed:
-        return
-    faults = verification.faults
-    listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
-    more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-    raise BenchError(
-        f"the submission would not pass `bench submission verify`, and was not written:{listing}{more}",
-        where=str(target),
-    )
-
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
-_MENTION = "@\u200b"
-"""An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
 
 
 def pull_request(spec: Submission, records: Sequence[RunRecord], verification: Verification) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -13,11 +13,13 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge, Source
-from genrec_unlearn_bench.submissions.bundle import Bundle
-from genrec_unlearn_bench.submissions.faults import Fault, Finding
+from genrec_unlearn_bench.submissions.bundle import Bundle, Finding
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
-from genrec_unlearn_bench.submissions.plain_text import plain_json
-from genrec_unlearn_bench.submissions.spec import SPEC, Submission, read_spec
+from genrec_unlearn_bench.submissions.plain_text import Fault, plain_json
+from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
+
+RESULTS = "results"
+SUBMISSIONS = "submissions"
 
 
 class Checked(StrictModel):
@@ -115,8 +117,8 @@ def trusted(folder: Path) -> Verification | None:
 
 
 def check_claim(bundle: Bundle, found: Verification) -> Iterator[Finding]:
-    """The claim may say no more than was found. ``reproduced`` cannot be seen without running the demo; it passes here
-    where everything else fits, and the caller that runs the demo compares it again."""
+    """A verification.json in the bundle says what was found. Its demo run is taken for true here; the caller that runs
+    the demo sees whether it matches."""
     if VERIFICATION not in bundle.inventory.digests:
         return
     claimed = read_verification(bundle.root)
@@ -127,20 +129,11 @@ def check_claim(bundle: Bundle, found: Verification) -> Iterator[Finding]:
         what = "verification.json is of another content than this: something was changed after it was made"
         yield f"{VERIFICATION}: content_digest", what
         return
-    possible: tuple[Badge, ...] = (Badge.REPRODUCED, Badge.RE_SCORED, Badge.SELF_REPORTED)
-    if found.badge is not Badge.RE_SCORED or found.withheld:
-        possible = (Badge.SELF_REPORTED,) if found.badge is Badge.SELF_REPORTED else possible[1:]
-    demo = claimed.demo is not None and claimed.demo.matches
-    if claimed.badge not in possible or (claimed.badge is Badge.REPRODUCED and not demo):
-        what = f"claims the badge {claimed.badge.value!r}, what was found gives at most {possible[0].value!r}"
-        yield f"{VERIFICATION}: badge", f"verification.json {what}"
-    for name in ("protocol_version", "name", "results", "passed", "rescored", "self_reported", "withheld"):
-        if getattr(claimed, name) != getattr(found, name):
-            yield f"{VERIFICATION}: {name}", f"verification.json says something else than was found about: {name}"
-
-
-RESULTS = "results"
-SUBMISSIONS = "submissions"
+    found = found.with_demo(claimed.demo) if claimed.demo is not None else found
+    for name in ("protocol_version", "name", "results", "passed", "badge", "rescored", "self_reported", "withheld"):
+        said, given = getattr(claimed, name), getattr(found, name)
+        if said != given:
+            yield f"{VERIFICATION}: {name}", f"verification.json says {said!s} about {name}, found was {given!s}"
 
 
 def published_sources(root: Path) -> list[tuple[Source, Path]]:
@@ -153,27 +146,24 @@ def published_sources(root: Path) -> list[tuple[Source, Path]]:
     found = []
     own = root / RESULTS
     if own.is_dir():
-        found.append((Source(**_badge(own)), own))
+        found.append((Source(badge_text=_badge_text(own)), own))
     for path in sorted((root / SUBMISSIONS).glob(f"*/{SPEC}")):
         results, spec = path.parent / RESULTS, read_spec(path.parent)
         if results.is_dir() and spec is not None:
-            found.append((_source(spec, path.parent), results))
+            paper = spec.paper
+            arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper is not None and paper.arxiv else ""
+            source = Source(
+                name=spec.name,
+                title=spec.title,
+                authors=tuple(author.name for author in spec.authors),
+                link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
+                bibtex=(paper.bibtex if paper is not None else None) or "",
+                badge_text=_badge_text(path.parent),
+            )
+            found.append((source, results))
     return found
 
 
-def _source(spec: Submission, folder: Path) -> Source:
-    paper = spec.paper
-    arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper is not None and paper.arxiv else ""
-    return Source(
-        name=spec.name,
-        title=spec.title,
-        authors=tuple(author.name for author in spec.authors),
-        link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
-        bibtex=(paper.bibtex if paper is not None else None) or "",
-        **_badge(folder),
-    )
-
-
-def _badge(folder: Path) -> dict[str, Any]:
+def _badge_text(folder: Path) -> str:
     found = trusted(folder)
-    return {"badge_text": found.badge_text} if found is not None else {}
+    return found.badge_text if found is not None else Badge.SELF_REPORTED.value

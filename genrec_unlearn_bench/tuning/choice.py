@@ -1,28 +1,43 @@
-"""Tuned choice: the configuration that ``bench tune`` took for one method on one task and recommender.
+"""Files of chosen configurations: what ``bench tune`` took for a method, and the ruleset ``fixed``.
 
-``<folder>/<task>/<backbone>/<scale>/<method>.json``, written whole or not at all.
+A choice for one task and recommender is ``<folder>/<task>/<backbone>/<scale>/<method>.json``. The ruleset ``fixed`` has
+one configuration of every method for all tasks and backbones; it ships as ``leaderboard/rulesets/fixed.yaml``, which
+``bench tune --fixed FILE`` writes.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic import Field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.config import StrictModel, parse, parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.manifest import content_key, plain
-from genrec_unlearn_bench.tuning.selection import FLOOR, RULE, Trial, choose
+from genrec_unlearn_bench.tuning.rule import FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import BackboneConfig
     from genrec_unlearn_bench.registry import Entry
     from genrec_unlearn_bench.sids.config import SidConfig
+
+WHERE = "rulesets/fixed.yaml"
+
+HEADER = """\
+# The ruleset `fixed`: one configuration of every method for all tasks and backbones. A method that is not listed runs
+# with its defaults; fields that are not listed have their defaults; an entry without fields took its defaults.
+# Chosen on validation alone, by the tuning rule (docs/tuning.md), where `chosen_on` says. Written by the command
+#   bench tune --task {task} --backbone {backbone} --scale {scale} {seeds} --method NAMES --fixed FILE
+"""
 
 
 class Choice(StrictModel):
@@ -39,7 +54,7 @@ class Choice(StrictModel):
     task_digest: str
     backbone: str
     backbone_digest: str
-    """blake2b-256 of the recommender's and the tokenizer's configuration."""
+    """``recommender_digest``."""
     scale: str
     encoder: str
     device: str
@@ -55,7 +70,7 @@ class Choice(StrictModel):
     searched: tuple[str, ...]
     """Fields that were tried at several values; empty where there was nothing to tune."""
     space: int = Field(ge=1)
-    """Configurations that the search space holds, the default included; a draw was tried where it is too large."""
+    """Size of the search space, the default included; where it is too large, a draw was tried."""
     original: Trial
     """The recommender before unlearning."""
     trials: tuple[Trial, ...] = Field(min_length=1)
@@ -75,7 +90,6 @@ class Choice(StrictModel):
 
 
 def choice_path(folder: Path, *, task: str, backbone: str, scale: str, method: str) -> Path:
-    """Where a choice lies."""
     return folder / task / backbone / scale / f"{method}.json"
 
 
@@ -113,30 +127,28 @@ def read_choice(path: Path) -> Choice:
 
 
 def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
-    """Digest of what makes the recommender that a method was tuned on, beyond data and seed."""
+    """blake2b-256 of the recommender's and the tokenizer's configuration."""
     return content_key(plain({"config": backbone, "sids": sids, "tokenizer": type(sids).__name__}))
 
 
-def check_method(choice: Choice, entry: Entry, *, path: Path, hint: str) -> None:
-    """Raises UsageError where the method was changed since."""
+def check_choice(
+    choice: Choice, entry: Entry, *, seed: int, recommender: str, encoder: str, path: Path, hint: str
+) -> None:
+    """Raises UsageError where the method or the recommender changed since it was tuned, or at a tuning seed.
+
+    Args:
+        recommender: ``recommender_digest`` of the run's configuration.
+    """
     if choice.method != entry.name or choice.method_digest != source_digest(entry):
         raise UsageError(f"the method {entry.name!r} was changed after it was tuned", where=str(path), hint=hint)
-
-
-def check_seed(choice: Choice, seed: int, *, path: Path) -> None:
-    """Raises UsageError for a seed that was tuned on."""
     if seed in choice.seeds:
         raise UsageError(
             f"the seed {seed} was used to tune {choice.method!r}, so nothing may be reported at it (protocol, sec. 5)",
             where=str(path),
             hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
         )
-
-
-def check_recommender(choice: Choice, digest: str, encoder: str, *, path: Path, hint: str) -> None:
-    """Raises UsageError where the run's recommender is set up differently from the one that was tuned on."""
     differs = []
-    if choice.backbone_digest != digest:
+    if choice.backbone_digest != recommender:
         differs.append("another configuration of backbone or tokenizer")
     if choice.encoder != encoder:
         differs.append(f"the encoder {choice.encoder} (here: {encoder})")
@@ -155,3 +167,72 @@ def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
             where=str(path),
             hint="run `bench tune` again, on the data of this run",
         )
+
+
+class ChosenOn(StrictModel):
+    """Where the configurations were chosen: the same for all methods, or they would not be comparable."""
+
+    task: str
+    task_digest: str
+    backbone: str
+    scale: str
+    seeds: tuple[int, ...]
+
+
+class FixedRules(StrictModel):
+    """The file of the ruleset ``fixed``."""
+
+    protocol_version: int
+    chosen_on: ChosenOn
+    methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Method or variant -> the fields that differ from its defaults."""
+
+
+@cache
+def shipped_fixed() -> FixedRules:
+    """The rules that ship with the package. Raises ConfigError for a broken file."""
+    file = resources.files("genrec_unlearn_bench.leaderboard") / "rulesets" / "fixed.yaml"
+    return parse_yaml(FixedRules, file.read_text(encoding="utf-8"), where=WHERE)
+
+
+def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) -> FixedRules:
+    """Put choices into a file of rules, which is made where there is none.
+
+    Args:
+        chosen: Each choice with the fields in which it differs from the method's defaults.
+
+    Raises UsageError where the file holds choices that were made on something else.
+    """
+    rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path)) if path.is_file() else None
+    methods = dict(rules.methods) if rules else {}
+    for choice, fields in chosen:
+        on = ChosenOn(
+            task=choice.task,
+            task_digest=choice.task_digest,
+            backbone=choice.backbone,
+            scale=choice.scale,
+            seeds=choice.seeds,
+        )
+        if rules is not None and rules.methods and (rules.chosen_on, rules.protocol_version) != (on, PROTOCOL_VERSION):
+            other = rules.chosen_on
+            seeds = ", ".join(map(str, other.seeds))
+            raise UsageError(
+                f"the file holds choices made on {other.task}, {other.backbone}, {other.scale}, seeds {seeds}; this is "
+                "something else",
+                where=str(path),
+                hint="tune on the same, or give --fixed a new file and tune all methods into it",
+            )
+        methods[choice.method] = fields
+        rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=dict(sorted(methods.items())))
+    if rules is None:
+        raise UsageError("there is no choice to write", where=str(path))
+    atomic_text(path, _text(rules), "--fixed")
+    return rules
+
+
+def _text(rules: FixedRules) -> str:
+    on = rules.chosen_on
+    seeds = " ".join(f"--seed {seed}" for seed in on.seeds)
+    header = HEADER.format(task=on.task, backbone=on.backbone, scale=on.scale, seeds=seeds)
+    content = rules.model_dump(mode="json")
+    return header + yaml.safe_dump(content, sort_keys=False, width=110, default_flow_style=None)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,8 @@ from typer.testing import CliRunner, Result
 from genrec_unlearn_bench.cli import grid_run as verb
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.executors.task import WorkResult
-from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.store import StageStore
-from tests.executors import light_work
-from tests.executors.in_process import InProcess
-from tests.grid.light_graphs import LightBuilder
+from tests.cli.conftest import Light
 
 ROOT = Path(__file__).parents[2]
 GRID = """
@@ -38,37 +30,6 @@ def call(tmp_path: Path, *words: str) -> Result:
     (tmp_path / "two.yaml").write_text(GRID)
     places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
     return CliRunner().invoke(app, ["grid", "run", str(tmp_path / "two.yaml"), *places, *words])
-
-
-class Light:
-    """Cells of light stages, done in this process; faults by method, each raised once."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.faults: dict[str, BaseException] = {}
-        self.diverged: set[str] = set()
-
-    def work(self, job: Job, store: StageStore, progress: Progress) -> WorkResult:
-        if job.until == "result" and job.request.method in self.faults:
-            raise self.faults.pop(job.request.method)
-        result = light_work.do(job, store, progress)
-        self.done += [job.name] if job.until == "result" else []
-        return WorkResult(result.folder, job.request.method in self.diverged)
-
-
-@pytest.fixture
-def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[Light]:
-    found = Light()
-
-    def choose(name: str, folder: SweepFolder, cache: Path, *_: Any) -> InProcess:
-        return InProcess(folder, cache)
-
-    monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
-    monkeypatch.setattr(verb, "choose_executor", choose)
-    monkeypatch.setattr("genrec_unlearn_bench.executors.task.run_job", found.work)
-    before = signal.getsignal(signal.SIGINT)
-    yield found
-    signal.signal(signal.SIGINT, before)
 
 
 def test_a_failed_cell_is_shown_with_its_log_and_tried_by_the_next_call(tmp_path: Path, light: Light) -> None:

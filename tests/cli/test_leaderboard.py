@@ -198,7 +198,7 @@ def test_submissions_stand_beside_the_suites_results(
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from genrec_unlearn_bench.reporting.results import Source
-    from genrec_unlearn_bench.submissions import verification as sources
+    from genrec_unlearn_bench.submissions import result_set as sources
 
     theirs = Source(name="them", badge_text="re-scored")
     write_records((record.model_copy(update={"key": record.key[::-1]}) for record in make_records()), tmp_path)

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join, recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.reporting.compare_users import USER_METRICS, user_values
+from genrec_unlearn_bench.reporting.checkpoints import USER_METRICS, user_values
 from tests.evaluation.planted import write_per_user
 from tests.reporting.boards import write_records
 from tests.reporting.planting import planted_record

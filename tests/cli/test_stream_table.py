@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.cli.run_table import stream_rows, stream_table
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
-from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from tests.cli.test_run import words
+from tests.pipeline.stream_world import COLUMNS
 
 ROWS = [
     [1, "Acme; Bolt & Co", 2, 9, 1234, 0.25, 0.25, None, 0.3125, 0.175, 1234.56, 1234.56, None, 40, 40, 0, 1091],

@@ -53,7 +53,7 @@ def test_an_edited_number_is_found(published: Path, tmp_path: Path) -> None:
     (place / "tables" / "mine.md").write_text("mine", encoding="utf-8")
     code, output = checked(published, place)
     assert code == 1
-    assert "tables/main.md: differs from line" in output
+    assert "tables/main.md: differs" in output
     assert "tables/full.md: is missing" in output
     assert "tables/mine.md: is not made any more" in output
 

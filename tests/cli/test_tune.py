@@ -10,8 +10,7 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.config import parse_yaml
-from genrec_unlearn_bench.tuning.choice import read_choice
-from genrec_unlearn_bench.tuning.fixed_rules import FixedRules
+from genrec_unlearn_bench.tuning.choice import FixedRules, read_choice
 from tests.cli.test_run import TINY
 
 

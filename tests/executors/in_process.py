@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import Assignment, perform
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 
 
-class InProcess:
+class InProcess(Executor):
     """Runs one job after the other in this process; limits of minutes and memory are not enforced."""
 
     name = "in-process"
-    detached = False
 
     def __init__(self, folder: SweepFolder, cache: Path, *, work: str = "") -> None:
         self._folder = folder
@@ -43,7 +42,3 @@ class InProcess:
         if done.how == "stopped":
             raise KeyboardInterrupt
         return [done]
-
-    def close(self, hurry: threading.Event | None = None) -> None:
-        """Forget what was not begun."""
-        self._waiting.clear()

@@ -13,9 +13,15 @@ import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
 from genrec_unlearn_bench.executors import task
-from genrec_unlearn_bench.executors.base import Executor
-from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states, waits
-from genrec_unlearn_bench.executors.slurm_settings import JobArray, Placement, SlurmSettings, job_arrays
+from genrec_unlearn_bench.executors.slurm import (
+    JobArray,
+    Placement,
+    Slurm,
+    SlurmSettings,
+    job_arrays,
+    slurm_states,
+    waits,
+)
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
@@ -171,14 +177,6 @@ def test_a_machine_without_slurm_says_so(world: World, monkeypatch: pytest.Monke
         Slurm(world.folder, world.cache)
 
 
-def test_it_is_an_executor(world: World) -> None:
-    slurm: Executor = local(world)
-    assert slurm.detached
-    assert slurm.has_capacity(world.job("any"))
-    assert slurm.ended(0.0) == []
-    slurm.close()
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> SweepFolder:
     return SweepFolder(tmp_path / "sweep")
@@ -219,7 +217,7 @@ def test_the_queue_says_what_became_of_jobs_that_cannot(folder: SweepFolder, clu
     assert sorted(name for name, word in found.items() if waits(word)) == ["runs", "waits"]
     ended = dict.fromkeys(("cancelled", "killed", "ended", "gone"), "lost")
     assert states_of(folder, *names) == {"waits": "queued", "runs": "running", "late": "running", **ended}
-    assert "7_2: it was cancelled" in error_of(folder, "cancelled")
+    assert "7_2: CANCELLED" in error_of(folder, "cancelled")
     assert "memory_mib" in error_of(folder, "killed")
     assert "no longer in the queue" in error_of(folder, "gone")
     assert set(slurm_states(folder)) == {"waits", "runs", "late"}
@@ -272,7 +270,3 @@ def test_arrays_hold_what_needs_the_same(world: World) -> None:
         ["wide"],
     ]
     assert [array.needs for array in arrays] == [(), ("first",), ("first",), ("second",), ("first",)]
-    # A bound on what runs at once is Slurm's for one array alone.
-    bounded = job_arrays(jobs, SlurmSettings(max_parallel=3), queued=["gone"])
-    assert [len(array.jobs) for array in bounded] == [2, 5, 1]
-    assert bounded[1].needs == ("first", "second", "gone")

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.executors.slurm import Slurm, slurm_states
-from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings
+from genrec_unlearn_bench.executors.slurm import Slurm, SlurmSettings, slurm_states
 from genrec_unlearn_bench.grid.expand import graph_builder
-from genrec_unlearn_bench.grid.state import JobState, JobStates, SweepFolder
+from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
 
@@ -140,7 +139,7 @@ def test_cancelled_jobs_are_told_running_or_not(world: World, slurm: Callable[..
     subprocess.run(["scancel", last(world, "waits").place, last(world, "runs").place], check=True)
     until(lambda: slurm_states(world.folder) == {})
     assert is_in(world, runs="lost", waits="lost")
-    assert all("it was cancelled" in last(world, name).error for name in ("runs", "waits"))
+    assert all("CANCELLED" in last(world, name).error for name in ("runs", "waits"))
     # And a third submits both again.
     slurm().submit([world.job("runs"), world.job("waits", needs=("runs",))], [2, 2])
     until(lambda: is_in(world, runs="done", waits="done"))
@@ -163,7 +162,7 @@ def test_refusals_come_in_slurms_own_words(world: World, slurm: Callable[..., Sl
         slurm().submit([world.job("a", cores=5000)], [1])
     with pytest.raises(UsageError, match="Requested time limit is invalid"):
         slurm().submit([world.job("a", minutes=60 * 24 * 30)], [1])
-    assert JobStates(world.folder).look() == {}
+    assert world.folder.states() == {}
 
 
 def test_what_cannot_start_shows_its_error_output(world: World, slurm: Callable[..., Slurm]) -> None:
@@ -243,13 +242,13 @@ def test_a_grid_comes_out_as_it_does_in_one_process(
     print(f"submitted after {time.monotonic() - began:.1f} s")
     folder = SweepFolder.of(cache / "cache", "four-cells")
     # Again at once: nothing is submitted twice.
-    before = {name: state.place for name, state in JobStates(folder).look().items()}
+    before = {name: state.place for name, state in folder.states().items()}
     assert "in Slurm's queue, or running" in bench(*call, "slurm", *places)
     names = {job["name"] for job in folder.jobs()}
-    assert {name: state.place for name, state in JobStates(folder).look().items()} == before
+    assert {name: state.place for name, state in folder.states().items()} == before
 
     def over() -> bool:
-        found = JobStates(folder).look()
+        found = folder.states()
         assert not [state for state in found.values() if state.state in ("failed", "lost", "skipped")], found
         return all(found[name].state == "done" for name in names)
 

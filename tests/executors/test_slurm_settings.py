@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.executors.slurm_settings import SlurmSettings, read_slurm_settings
+from genrec_unlearn_bench.executors.slurm import SlurmSettings, read_slurm_settings
 from tests.executors.light_work import job
 
 TEXT = """

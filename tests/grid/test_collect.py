@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.grid.collect import FILE, Collected, collect, read_collected
+from genrec_unlearn_bench.grid.collect import FILE, Collected, collect
 from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
 from genrec_unlearn_bench.grid.schedule import Job
@@ -53,7 +53,7 @@ def test_results_go_over_whole_and_twice_is_the_same(results: list[PlannedCell],
     out = tmp_path / "out"
     found = gather(results[:2], out)
     assert found.counts == {"there": 2}
-    assert read_collected(out) == found
+    assert Collected.model_validate_json((out / FILE).read_bytes()) == found
     for cell in found.cells:
         source = next(one.result for one in results if one.cell.name == cell.cell)
         assert source is not None

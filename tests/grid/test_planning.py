@@ -12,8 +12,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.grid.expand import CellGraph, GridCell
-from genrec_unlearn_bench.grid.plan import Plan, explain_cell, make_plan
-from genrec_unlearn_bench.grid.schedule import outlook, schedule
+from genrec_unlearn_bench.grid.plan import Plan, explain_cell, make_plan, outlook, schedule
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFacts, SweepFolder
-from genrec_unlearn_bench.grid.status import SweepView
+from genrec_unlearn_bench.grid.status import sweep_status
 from genrec_unlearn_bench.pipeline.request import RunRequest
 
 NOW = 1_800_000_000.0
@@ -49,23 +49,23 @@ def test_jobs_are_counted_by_state_and_group(tmp_path: Path) -> None:
     jobs = [job("a"), job("b"), job("c", "mor"), job("d", "mor"), job("e"), job("o", until="original")]
     states = [written("a", "done"), written("b", "running", 5), written("c", "failed"), written("d", "skipped")]
     states.append(written("o", "queued"))
-    now = SweepView(sweep(tmp_path, jobs, states)).look(now=NOW)
+    now = sweep_status(sweep(tmp_path, jobs, states), now=NOW)
     assert now.counts == {"queued": 2, "running": 1, "done": 1, "failed": 1, "skipped": 1, "lost": 0}
     assert now.groups["mor"]["failed"] == 1
     assert (now.cells, now.ready) == (5, 1)
-    assert SweepView(SweepFolder(Path(now.folder))).look(now=NOW, by="stage").groups["original"]["queued"] == 1
+    assert sweep_status(SweepFolder(Path(now.folder)), now=NOW, by="stage").groups["original"]["queued"] == 1
     assert [one.job for one in now.failed] == ["c", "d"]
 
 
 def test_what_an_earlier_sweep_left_is_queued_again(tmp_path: Path) -> None:
     states = [written("a", "failed", 50), written("b", "lost", 50), written("c", "failed", 5)]
-    now = SweepView(sweep(tmp_path, [job(name) for name in "abc"], states, started=NOW - 20)).look(now=NOW)
+    now = sweep_status(sweep(tmp_path, [job(name) for name in "abc"], states, started=NOW - 20), now=NOW)
     assert (now.counts["queued"], now.counts["failed"]) == (2, 1)
 
 
 def test_a_running_job_says_where_it_is_and_for_how_long(tmp_path: Path) -> None:
     states = [written("a", "running", 4, started=NOW - 300, attempts=2, stage="original", place="12_3")]
-    [one] = SweepView(sweep(tmp_path, [job("a")], states)).look(now=NOW).running
+    [one] = sweep_status(sweep(tmp_path, [job("a")], states), now=NOW).running
     assert (one.stage, one.host, one.place, one.attempt, one.late) == ("original", "n17", "12_3", 2, "")
     assert one.seconds == 300
 
@@ -77,7 +77,7 @@ def test_silence_is_late_elsewhere_and_a_missing_process_is_lost_here(tmp_path: 
     states.append(written("reused", "running", NOW - 1.0, **here, pid=os.getpid()))
     states.append(written("lives", "running", 3, **here, pid=os.getpid()))
     jobs = [job(name) for name in ("away", "gone", "reused", "lives")]
-    now = SweepView(sweep(tmp_path, jobs, states)).look(now=NOW)
+    now = sweep_status(sweep(tmp_path, jobs, states), now=NOW)
     assert {one.job: bool(one.late) for one in now.running} == {"away": True, "lives": False}
     assert now.counts["lost"] == 2
     assert {one.job for one in now.failed} == {"gone", "reused"}
@@ -88,27 +88,33 @@ def test_a_torn_or_emptied_state_is_no_state(tmp_path: Path) -> None:
     folder = sweep(tmp_path, [job("a"), job("b")], [written("a", "done"), written("b", "done")])
     folder.state_file("a").write_text("")
     folder.state_file("b").write_text(folder.state_file("b").read_text()[:20])
-    assert SweepView(folder).look(now=NOW).counts["queued"] == 2
+    assert sweep_status(folder, now=NOW).counts["queued"] == 2
     assert folder.state("a") is None
 
 
 def test_the_next_look_reads_what_came_since(tmp_path: Path) -> None:
     folder = sweep(tmp_path, [job("a"), job("b")])
-    view = SweepView(folder)
-    assert view.look(now=NOW).counts["queued"] == 2
+    assert sweep_status(folder, now=NOW).counts["queued"] == 2
     folder.write(written("a", "done"))
-    assert view.look(now=NOW).counts["done"] == 1
+    assert sweep_status(folder, now=NOW).counts["done"] == 1
     sweep(tmp_path, [job("a")])
-    assert view.look(now=NOW).counts == {"queued": 0, "running": 0, "done": 1, "failed": 0, "skipped": 0, "lost": 0}
+    assert sweep_status(folder, now=NOW).counts == {
+        "queued": 0,
+        "running": 0,
+        "done": 1,
+        "failed": 0,
+        "skipped": 0,
+        "lost": 0,
+    }
 
 
 def test_time_left_is_of_what_was_measured_else_of_estimates(tmp_path: Path) -> None:
     jobs = [job("a", seconds=10.0), job("b", seconds=10.0), job("c"), job("d", "mor", seconds=30.0)]
     # b has run for 5 s of the 20 that a took, c takes as long; of mor there is an estimate alone.
     states = [written("a", "done", seconds=20.0), written("b", "running", 5.0, started=NOW - 5.0)]
-    now = SweepView(sweep(tmp_path, jobs, states)).look(now=NOW)
+    now = sweep_status(sweep(tmp_path, jobs, states), now=NOW)
     assert now.seconds_left == pytest.approx((20 - 5) + 20 + 30)
-    idle = SweepView(sweep(tmp_path, jobs, states[:1], grid="idle")).look(now=NOW)
+    idle = sweep_status(sweep(tmp_path, jobs, states[:1], grid="idle"), now=NOW)
     assert idle.seconds_left is None
     assert not idle.moves
 
@@ -117,10 +123,10 @@ def test_reference_rows_are_no_measure_of_methods(tmp_path: Path) -> None:
     row = Job(name="p", request=RunRequest(task="demo-brand", method="popularity"))
     quick = written("p", "done", seconds=0.5)
     running = written("a", "running", started=NOW)
-    unknown = SweepView(sweep(tmp_path, [row, job("a")], [quick, running])).look(now=NOW)
+    unknown = sweep_status(sweep(tmp_path, [row, job("a")], [quick, running]), now=NOW)
     assert unknown.seconds_left is None
     states = [quick, written("a", "done", seconds=70.0), written("b", "running", 0.0, started=NOW)]
-    known = SweepView(sweep(tmp_path, [row, job("a"), job("b")], states, grid="other")).look(now=NOW)
+    known = sweep_status(sweep(tmp_path, [row, job("a"), job("b")], states, grid="other"), now=NOW)
     assert known.seconds_left == pytest.approx(70)
 
 

@@ -37,7 +37,7 @@ _TRAINING = (
     ),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
-_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/measure.py")
+_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/evaluate.py")
 _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -71,15 +71,15 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "retrain-full": _TRAINING,
     "unlearned": (
         *("unlearning", "sids/external.py", "sids/overlap.py", "decoding"),
-        *("pipeline/stages/unlearn.py", "pipeline/stages/requests.py"),
+        *("pipeline/stages/unlearn.py", "pipeline/stages/stream.py"),
     ),
-    "stream": ("pipeline/stages/stream.py", "pipeline/stages/requests.py"),
+    "stream": ("pipeline/stages/stream.py",),
     "evaluation": (
         *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
         *("evaluation/decode.py", "evaluation/history_influence.py", "evaluation/lists.py", "evaluation/metric.py"),
         *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
         *("decoding", "sids/overlap.py"),
-        *("pipeline/stages/evaluate.py", "pipeline/stages/requests.py"),
+        *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),
     ),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),

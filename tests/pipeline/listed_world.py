@@ -25,8 +25,8 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import PER_USER, write_result
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.manifest import content_key
-from genrec_unlearn_bench.store.store import StageStore, StoredStage
+from genrec_unlearn_bench.store.manifest import StoredStage, content_key
+from genrec_unlearn_bench.store.store import StageStore
 from tests.evaluation.planted import PlantedRecommender, context, lists, table
 from tests.reporting.planting import planted_record
 

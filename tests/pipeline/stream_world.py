@@ -12,6 +12,13 @@ from genrec_unlearn_bench.data.items import ItemTable
 from tests import planted
 from tests.evaluation.planted import manifest
 
+COLUMNS = (
+    *("request", "names", "concepts", "items", "interactions"),
+    *("forget_hr@10", "so_far_hr@10", "earlier_hr@10", "retain_hr@10", "retain_ndcg@10"),
+    *("seconds", "cumulative_seconds", "share_of_retraining", "forget_n", "so_far_n", "earlier_n", "retain_n"),
+)
+"""Of ``measurements/stream.csv``."""
+
 
 def brands(of_brand: int = 2) -> ItemTable:
     """The planted catalogue; groups side by side, ``of_brand`` at a time, are of one brand."""

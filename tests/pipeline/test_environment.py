@@ -14,6 +14,7 @@ import torch
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline import environment
 from genrec_unlearn_bench.pipeline.environment import (
+    MIB,
     PACKAGES,
     arithmetic,
     default_threads,
@@ -21,11 +22,11 @@ from genrec_unlearn_bench.pipeline.environment import (
     determinism,
     format_version_mismatches,
     locked_versions,
+    metered,
     resolve_device,
     version_mismatches,
 )
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.resources import MIB, metered
 from genrec_unlearn_bench.pipeline.results import LOSSES, RECORD, record_text
 from genrec_unlearn_bench.pipeline.stage import StageLog, read_notes
 from genrec_unlearn_bench.progress import Progress

@@ -30,7 +30,7 @@ from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.pipeline.stages import measure
+from genrec_unlearn_bench.pipeline.stages import evaluate
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce import repeat
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
@@ -95,7 +95,7 @@ def weighing(monkeypatch: pytest.MonkeyPatch) -> type[Weighing]:
     specs = {**metric_specs(), WEIGHT.name: WEIGHT, LACKING.name: LACKING}
     monkeypatch.setattr(suites, "_MEASUREMENTS", {"weighing": (f"{__name__}:Weighing", "")})
     monkeypatch.setattr(invariants, "metric_specs", lambda: specs)
-    for module in (resolving, running, measure, repeat):
+    for module in (resolving, running, evaluate, repeat):
         monkeypatch.setattr(module, "find_measurement", lambda name: Weighing())
     Weighing.asked.clear()
     return Weighing

@@ -16,9 +16,9 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.errors import CorruptArtefact, OutOfMemory
 from genrec_unlearn_bench.pipeline.environment import determinism
+from genrec_unlearn_bench.pipeline.error_mapping import enough_memory, is_out_of_memory
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.resolve import resolve
-from genrec_unlearn_bench.pipeline.resources import enough_memory, is_out_of_memory
 from genrec_unlearn_bench.pipeline.stage import Load, StageContext, by_title, materialise
 from tests.pipeline.conftest import Bench, Told
 from tests.pipeline.test_pipeline import mine

@@ -56,7 +56,7 @@ def ulira(finished: FinishedRun) -> dict[str, MetricValue]:
 def prepared_task(bench: Bench, task: str) -> PreparedTask:
     resolved = resolve(bench.request("original", task))
     inputs = Inputs(build_result(resolved), StageContext(bench.store, bench.told))
-    return prepare_task(inputs, resolved.encoder.key, holdout=False)
+    return prepare_task(inputs, resolved, holdout=False)
 
 
 def codes(of: PreparedTask, examples: Examples) -> np.ndarray:  # type: ignore[type-arg]

@@ -14,10 +14,10 @@ from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.pipeline.run import FinishedRun
-from genrec_unlearn_bench.pipeline.stages.stream import COLUMNS
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.tuning.choice import recommender_digest, write_choice
 from tests.pipeline.conftest import Bench
+from tests.pipeline.stream_world import COLUMNS
 from tests.tuning.choices import choice_for, trial
 
 PUBLISHED = Path(__file__).parents[2] / "leaderboard" / "results"

@@ -17,6 +17,7 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.environment import determinism
@@ -28,10 +29,9 @@ from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, mat
 from genrec_unlearn_bench.pipeline.stages import unlearn
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.requests import Stream
-from genrec_unlearn_bench.pipeline.stages.stream import NAME, StreamMetrics, divided, stream_metrics, stream_stages
+from genrec_unlearn_bench.pipeline.stages.stream import NAME, Stream, divide, stream_metrics, stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
-from genrec_unlearn_bench.store.store import StoredStage
+from genrec_unlearn_bench.store.manifest import StoredStage
 from tests import planted
 from tests.pipeline.conftest import Bench
 from tests.pipeline.stream_world import brands, concept_split
@@ -93,11 +93,11 @@ class Chain:
 
     @cached_property
     def prepared(self) -> PreparedTask:
-        return prepare_task(self.inputs, self.resolved.encoder.key, holdout=False)
+        return prepare_task(self.inputs, self.resolved, holdout=False)
 
     @property
     def stream(self) -> Stream:
-        return divided(self.prepared, self.inputs, self.resolved.request.requests)
+        return divide(self.prepared.split, self.prepared.dataset.items, self.resolved.request.requests)
 
     @property
     def steps(self) -> list[StoredStage]:
@@ -108,7 +108,7 @@ class Chain:
         planted_titles = {"dataset", "task", "features", "features-scrubbed", "sids", "original"}
         return [name for name in self.context.progress.computed if name not in planted_titles]  # type: ignore[attr-defined]
 
-    def run(self) -> StreamMetrics:
+    def run(self) -> ExtraMetrics:
         with determinism(1):
             for stage in self.result.inputs.values():
                 materialise(stage, self.context)
@@ -179,12 +179,12 @@ def _manifest() -> DatasetManifest:
     )
 
 
-def metric(followed: StreamMetrics, name: str) -> MetricValue:
+def metric(followed: ExtraMetrics, name: str) -> MetricValue:
     [found] = [value for value in followed.values if value.metric == f"stream.{name}"]
     return found
 
 
-def number(followed: StreamMetrics, name: str) -> float:
+def number(followed: ExtraMetrics, name: str) -> float:
     found = metric(followed, name).value
     assert found is not None
     return found

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.pipeline.run import FinishedRun
+from genrec_unlearn_bench.pipeline.run import FinishedRun, sid_health
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
-from genrec_unlearn_bench.pipeline.token_health import token_health
 from genrec_unlearn_bench.sids.storage import load_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.pipeline.conftest import TINY, Bench
@@ -57,7 +56,7 @@ def test_oracles_and_methods_stand_on_the_codes_that_joint_training_ended_with(
 
     request = bench.request("original", **settings)
     used = [
-        [level.used for level in token_health(request, bench.store, bench.told, served=flag).levels]
+        [level.used for level in sid_health(request, bench.store, bench.told, served=flag).levels]
         for flag in (False, True)
     ]
     tables = [[len(np.unique(table.codes[:, level])) for level in range(3)] for table in (first, served)]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Mark, Unmarked, Verdict, analyse
-from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.board import Board, Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
@@ -21,8 +21,12 @@ def analysed(board: Board, *measures: Measure, baseline: str | None = None) -> B
     return analyse(board, statistics_protocol(), measures=shown, baseline=baseline).blocks[0]
 
 
+def row_of(found: BlockAnalysis, label: str) -> Row:
+    return next(row for row in found.block.rows if row.label == label)
+
+
 def cell(found: BlockAnalysis, label: str, measure_: Measure = FORGET) -> object:
-    return found.cell(found.block.row(label), measure_)
+    return found.cells[label, measure_]
 
 
 def test_means_spreads_and_intervals_are_scipys() -> None:
@@ -45,8 +49,8 @@ def test_the_test_against_the_baseline_is_paired_and_corrected_over_rows_and_pri
     found = analysed(board)
     raw = {
         (label, each): stats.ttest_rel(
-            [result.values[each] for result in found.block.row(label).results.values()],
-            [result.values[each] for result in found.block.row("original").results.values()],
+            [result.values[each] for result in row_of(found, label).results.values()],
+            [result.values[each] for result in row_of(found, "original").results.values()],
         ).pvalue
         for label in ("a", "b")
         for each in (FORGET, RETAIN)
@@ -134,7 +138,6 @@ def test_the_best_set_holds_all_that_are_not_separable_from_the_best_and_the_sec
 def test_where_all_are_tied_nothing_is_marked() -> None:
     found = analysed(board_of(rows(a=[0.1, 0.3, 0.2], b=[0.3, 0.1, 0.2], c=[0.2, 0.2, 0.21])))
     assert {found.cells[label, FORGET].mark for label in "abc"} == {Mark.PLAIN}
-    assert found.separable[FORGET] is False
     assert found.unmarked[FORGET] is Unmarked.TIED
     assert all(found.cells[label, FORGET].rank is None for label in "abc"), "every rank is open to each of them"
     assert all(not found.cells[label, FORGET].letters for label in "abc"), "all would share one"

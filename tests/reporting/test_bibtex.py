@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.reporting.bibtex import bibtex_faults, parse_bibtex
+from genrec_unlearn_bench.reporting.latex_text import bibtex_faults, parse_bibtex
 
 GOOD = """
 % a comment

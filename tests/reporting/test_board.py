@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName
+from genrec_unlearn_bench.errors import ProtocolMismatch
 from genrec_unlearn_bench.reporting.results import Source
 from tests.reporting.boards import make_synthetic_board
 from tests.reporting.planting import FORGET, board_of, measure, plant, rows
@@ -140,9 +140,7 @@ def test_diverged_missing_and_unmeasured_seeds_are_nan() -> None:
     )
     block = board.blocks[0]
     np.testing.assert_array_equal(block.values(FORGET), [[0.1, np.nan, np.nan], [0.2, 0.3, np.nan]])
-    assert block.row("npo").diverged == (1,)
-    with pytest.raises(UnknownName, match="trace"):
-        block.row("trace")
+    assert [row.diverged for row in block.rows] == [(1,), ()]
 
 
 def test_a_gap_is_taken_seed_by_seed() -> None:

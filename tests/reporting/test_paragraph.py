@@ -10,9 +10,8 @@ import pytest
 
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.bibliography import bibliography
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.paragraph import statistics_paragraph, statistics_sentences
+from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph, statistics_sentences
 from genrec_unlearn_bench.reporting.sentences import without_citations
 from genrec_unlearn_bench.reporting.tables import Table
 from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables

@@ -8,11 +8,11 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.suites import suites
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import CORE, Board
-from genrec_unlearn_bench.reporting.formats.notes import latex_notes, notes
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import Selection, selected_board
+from genrec_unlearn_bench.reporting.sentences import latex_notes, notes
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.boards import kinds_of, make_records, make_results
 

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     Tone,
     Verdicts,
     pareto_front,
-    standing,
+    sort_key,
     verdict_analysis,
     verdicts,
 )
@@ -59,7 +59,9 @@ def judged(*groups: list[Result], row: str = "mine", seeds: int = 5) -> Verdicts
     references.append(planted("retrain", RETRAIN[:seeds], shifted(KEPT, 0.001)[:seeds], decoded=RETRAIN[:seeds]))
     block = board_of(*references, *groups).blocks[0]
     protocol = statistics_protocol()
-    return verdicts(verdict_analysis(block, protocol), block.row(row), beam=protocol.beam)
+    return verdicts(
+        verdict_analysis(block, protocol), next(each for each in block.rows if each.label == row), beam=protocol.beam
+    )
 
 
 def test_as_retraining_is_yes() -> None:
@@ -176,7 +178,7 @@ def test_the_order_is_forgetting_then_keeping_then_cost() -> None:
         "d": planted("d", shifted(RETRAIN, 0.2), seconds=1.0),
         "e": planted("e", ORIGINAL, seconds=1.0),
     }
-    places = {name: standing(judged(*names.values(), row=name).order) for name in names}
+    places = {name: sort_key(judged(*names.values(), row=name).order) for name in names}
     assert sorted(places, key=lambda name: places[name]) == ["b", "a", "c", "d", "e"]
 
 

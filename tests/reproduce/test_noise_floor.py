@@ -14,8 +14,15 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.environment import describe
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
-from genrec_unlearn_bench.reproduce.noise_floor import FILE, NoiseFloor, extended, read_floors, write_floor
+from genrec_unlearn_bench.reproduce.comparison import (
+    FLOOR_FILE,
+    NoiseFloor,
+    Repetition,
+    compare,
+    extended,
+    read_floors,
+    write_floor,
+)
 from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
 from tests.pipeline.conftest import Bench, Told
 from tests.reproduce.test_comparison import HERE, hits, record
@@ -124,7 +131,7 @@ def test_floors_of_several_machines_are_kept_side_by_side(tmp_path: Path) -> Non
     more = extended([floor], run(0.4), key=floor.key, redo="row")
     write_floor(tmp_path, more, read_floors(tmp_path))
     assert read_floors(tmp_path) == (elsewhere, more)
-    (tmp_path / FILE).write_text("{}")
+    (tmp_path / FLOOR_FILE).write_text("{}")
     with pytest.raises(CorruptArtefact, match="cannot be read"):
         read_floors(tmp_path)
 
@@ -133,7 +140,7 @@ def test_a_run_on_a_cpu_has_none(tmp_path: Path) -> None:
     def never(floors: object) -> Repetition:
         raise AssertionError
 
-    with pytest.raises(UsageError, match="the same bits are owed"):
+    with pytest.raises(UsageError, match="the same bits are required"):
         measure_floor(tmp_path, record(hits(0.2)), 5, never, redo="row", progress=Told())
     with pytest.raises(UsageError, match="say nothing about a spread"):
         measure_floor(tmp_path, run(0.2), 2, never, redo="row", progress=Told())
@@ -193,7 +200,7 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
     assert floor.runs == 3
     assert [line for line in told.lines if line.startswith("noise floor")][-1] == "noise floor: 3 of 3 repetitions"
     assert last.basis == "floor"
-    assert any(len(set(number.values)) > 1 for number in floor.numbers)
+    assert len(set(floor.repetitions)) > 1
     # What was measured counts: one repetition more, not three.
     assert measure_floor(done.folder, done.record, 4, once, redo="row", progress=told)[0].runs == 4
     assert once(read_floors(done.folder)).basis == "floor"

@@ -9,8 +9,8 @@ import pytest
 
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.results import RECORD, find_run, names_a_run
-from genrec_unlearn_bench.pipeline.rulesets import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.reproduce.comparison import Repetition
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of

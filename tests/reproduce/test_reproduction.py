@@ -10,8 +10,14 @@ import pytest
 from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, UnknownName
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.reproduce.published import PublishedReference, find_reference, published_references
-from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord, ReproductionRequest, reproduce
+from genrec_unlearn_bench.reproduce.reproduction import (
+    PublishedReference,
+    ReproductionRecord,
+    ReproductionRequest,
+    find_reference,
+    published_references,
+    reproduce,
+)
 from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.letter_world import TINY, write_world
 
@@ -70,7 +76,7 @@ def test_the_record_says_what_was_learned_and_how_far_off_it_is(world: Path) -> 
     assert not at_ten.within
     assert all(part.measured >= part.items for part in record.comparisons)
     assert record.pieces[0].environment.precision == "fp32"
-    assert record.config.training.temperature == 1.0
+    assert record.config["training"]["temperature"] == 1.0
 
 
 def test_the_reference_counts_as_reproduced_within_its_tolerance_alone(world: Path) -> None:

@@ -56,7 +56,7 @@ def run_cell(name: str, backbone: str, task: str, context: StageContext) -> tupl
     with determinism(resolved.threads):
         data, _, original, _ = recommender_stages(resolved, context.progress)
         inputs = Inputs(Stage("cell", 1, inputs={**data, "original": original}), context)
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=False)
+        prepared = prepare_task(inputs, resolved, holdout=False)
         recommender = inputs["original"]
         assert isinstance(recommender, Recommender)
         with torch.random.fork_rng():

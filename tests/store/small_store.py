@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.manifest import content_key
-from genrec_unlearn_bench.store.store import Compute, StageStore, StoredStage
+from genrec_unlearn_bench.store.manifest import StoredStage, content_key
+from genrec_unlearn_bench.store.store import Compute, StageStore
 
 KINDS = ("dataset", "sids", "original", "unlearned", "evaluation")
 

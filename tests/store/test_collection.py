@@ -16,9 +16,9 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results, leftovers, select
-from genrec_unlearn_bench.store.inventory import entries, list_store, old_store_notice
+from genrec_unlearn_bench.store.inventory import entries, list_store
 from genrec_unlearn_bench.store.manifest import StoredStage, content_key, write_manifest
-from genrec_unlearn_bench.store.store import StageStore, try_lock
+from genrec_unlearn_bench.store.store import StageStore, old_store_notice, try_lock
 from tests.store.small_store import make, recipe
 
 DAY = 86400.0

@@ -23,9 +23,9 @@ from genrec_unlearn_bench import files
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.collection import leftovers, remove
-from genrec_unlearn_bench.store.inventory import stage_folders, verify_store
+from genrec_unlearn_bench.store.inventory import verify_store
 from genrec_unlearn_bench.store.manifest import MANIFEST, read_recipe, verified
-from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.store.store import StageStore, stage_folders
 from tests.store.small_store import KINDS, Lines, compute, done, ended, in_child, key, make
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -79,7 +79,7 @@ ARCHIVES: dict[str, tuple[str, Packer]] = {
     "a backslash": ("the name holds a backslash", also("results\\evil.py")),
     "odd characters": ("do not mean the same on every system", also("results/e\u0301vil\n.py")),
     "a name that is too deep": ("the name is too long or too deep", also("/".join("abcdefghij"))),
-    "the same name twice": ("the name stands there twice", also("method.py")),
+    "the same name twice": ("the name is there twice", also("method.py")),
     "names that differ in case": ("in case alone", also("Method.py")),
     "a link in an archive": ("in the archive, there is a link", link),
     "a device": ("in the archive, there is something that is no file", device),

@@ -147,7 +147,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         edited_text("method.py", "Does nothing", "Does all", renew=False),
     ),
     "a table without digest": (
-        "tables-there",
+        "tables",
         "not the one that the record names",
         on_record(per_user_digest="0" * 64),
     ),
@@ -158,7 +158,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
     "deep YAML": ("submission", "the YAML is nested deeper", deep),
     "a key twice in YAML": (
         "submission",
-        "the key 'title' stands there twice",
+        "the key 'title' is there twice",
         edited_text("submission.yaml", "title:", "title: Hers\ntitle:", renew=False),
     ),
     "a YAML tag": (
@@ -166,6 +166,6 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         "the YAML tag",
         edited_text("submission.yaml", "title: Mine", "title: !!python/name:os.system Mine", renew=False),
     ),
-    "verification.json forged": ("claim", "claims the badge 'reproduced'", forged_verification),
+    "verification.json forged": ("claim", "says reproduced about badge, found was re-scored", forged_verification),
     "verification.json of before": ("claim", "is of another content than this", stale_verification),
 }

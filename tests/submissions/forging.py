@@ -15,7 +15,7 @@ from genrec_unlearn_bench.evaluation.per_user import recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
-from genrec_unlearn_bench.submissions.table import published_bytes, read_table
+from genrec_unlearn_bench.submissions.publish import published_bytes, read_table
 from genrec_unlearn_bench.submissions.verify import verify
 
 Record = dict[str, Any]

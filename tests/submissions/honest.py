@@ -30,9 +30,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.submissions.publish import MANIFESTS, Found, publish_result, write_manifests
+from genrec_unlearn_bench.submissions.publish import FAMILIES, MANIFESTS, publish_manifest, publish_result
 from genrec_unlearn_bench.submissions.submit import SubmitRequest
-from genrec_unlearn_bench.submissions.table import FAMILIES
 from tests.evaluation.planted import write_per_user
 
 METHOD = '''"""A method of the tests."""
@@ -249,7 +248,8 @@ def prepared(root: Path) -> Path:
 
 def publish_tree(source: Path, target: Path, *, withhold: Iterable[str] = ()) -> tuple[RunRecord, ...]:
     """Every result below ``source`` published into ``target``, with the tasks' manifests."""
-    found = [Found(path.parent, read_record(path.parent)) for path in find_records(source)]
-    published = tuple(publish_result(one, target, withhold=withhold) for one in found)
-    write_manifests(found, target / MANIFESTS)
-    return published
+    published = []
+    for folder in (path.parent for path in find_records(source)):
+        published.append(publish_result(folder, read_record(folder), target, withhold=withhold))
+        publish_manifest(folder, published[-1].cell.task, target / MANIFESTS)
+    return tuple(published)

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from genrec_unlearn_bench.submissions.bundle import load
-from genrec_unlearn_bench.submissions.checks.copies import OTHER_SEED, SAME_SEED, hit_ranks, shared
-from genrec_unlearn_bench.submissions.faults import skeleton
-from genrec_unlearn_bench.submissions.table import published_bytes, read_table
+from genrec_unlearn_bench.submissions.method_checks import skeleton
+from genrec_unlearn_bench.submissions.publish import published_bytes, read_table
+from genrec_unlearn_bench.submissions.table_checks import OTHER_SEED, SAME_SEED, hit_ranks, shared
 from genrec_unlearn_bench.submissions.verification import DemoRun, published_sources, write_verification
 from genrec_unlearn_bench.submissions.verify import verify
 from tests.submissions import forging

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.submissions import inventory as archives
-from genrec_unlearn_bench.submissions.faults import Refused
 from genrec_unlearn_bench.submissions.inventory import pack, unpack
+from genrec_unlearn_bench.submissions.plain_text import Refused
 
 
 def damaged(content: bytes) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ def test_they_are_published_and_held(measured: Path) -> None:
     place.rename(place.with_name("probing.csv"))
     renewed(done.folder)
     found = faults(done.folder, measured / "leaderboard")
-    assert "not the one that the record names" in found
+    assert "the measurement's table is missing" in found
     assert "that no record names" in found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.submissions.checks.methods import source_faults
+from genrec_unlearn_bench.submissions.method_checks import lint
 from tests.submissions.honest import METHOD
 
 FORBIDDEN = {
@@ -38,27 +38,27 @@ FORBIDDEN = {
 @pytest.mark.parametrize("line", FORBIDDEN)
 def test_shows(line: str) -> None:
     source = METHOD.replace("\n\nclass Mine", f"\n\n{line}\n\nclass Mine")
-    found = list(source_faults(source.encode(), "mine"))
+    found = list(lint(source.encode(), "mine"))
     assert [fault for fault in found if FORBIDDEN[line] in fault[1]]
     assert all(fault[0].startswith("method.py, line ") for fault in found)
 
 
 def test_documentation_may_name_what_it_likes() -> None:
     source = METHOD.replace('"""Does nothing."""', '"""Does nothing. Tried on demo-brand and industrial."""')
-    assert not list(source_faults(source.encode(), "mine"))
+    assert not list(lint(source.encode(), "mine"))
 
 
 def test_a_file_that_is_no_python() -> None:
-    assert "no Python" in next(source_faults(b"def (", "mine"))[1]
-    assert "no Python" in next(source_faults(b"x = '\0'", "mine"))[1]
+    assert "no Python" in next(lint(b"def (", "mine"))[1]
+    assert "no Python" in next(lint(b"x = '\0'", "mine"))[1]
 
 
 def test_all_methods_that_ship_keep_the_rules() -> None:
     for path in sorted((Path(__file__).parents[2] / "methods").glob("[!_]*.py")):
-        assert not list(source_faults(path.read_bytes(), path.stem.replace("_", "-"))), path.name
+        assert not list(lint(path.read_bytes(), path.stem.replace("_", "-"))), path.name
 
 
 def test_a_variant_is_named_by_its_methods_file() -> None:
     source = METHOD.replace('    name = "mine"\n', '    name = "mine"\n    variants = {"mine+": {"lr": 1.0}}\n')
-    assert not list(source_faults(source.encode(), "mine+"))
-    assert list(source_faults(source.encode(), "mine++"))
+    assert not list(lint(source.encode(), "mine+"))
+    assert list(lint(source.encode(), "mine++"))

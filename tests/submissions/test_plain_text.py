@@ -6,8 +6,15 @@ import json
 
 import pytest
 
-from genrec_unlearn_bench.submissions.faults import Fault, Refused, machine_path, odd_text, values_of
-from genrec_unlearn_bench.submissions.plain_text import plain_json, strict_yaml
+from genrec_unlearn_bench.submissions.plain_text import (
+    Fault,
+    Refused,
+    machine_path,
+    odd_text,
+    plain_json,
+    strict_yaml,
+    values_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +49,8 @@ def test_json_is_read() -> None:
     ("text", "message"),
     [
         ("a: &x 1\nb: *x", "anchors and aliases"),
-        ("a: 1\na: 2", "the key 'a' stands there twice"),
-        ("a: {b: 1, b: 2}", "the key 'b' stands there twice"),
+        ("a: 1\na: 2", "the key 'a' is there twice"),
+        ("a: {b: 1, b: 2}", "the key 'b' is there twice"),
         ("a: !!python/object/apply:os.system [ls]", "the YAML tag"),
         ("a: " + "[" * 40 + "]" * 40, "nested deeper"),
         ("? [a, b]\n: 1", "not a plain word"),
@@ -111,7 +118,9 @@ def test_messages_do_nothing_to_a_terminal() -> None:
     assert fault.what == "a\\x1b[2Jb\\u202ec\\nd"
     assert len(fault.where) < 1100
     assert fault.text().encode()
-    assert str(Refused("a\x07", where="w", hint="m")).startswith("a\\x07")
+    refused = Refused("a\x07", where="w", hint="m")
+    assert str(refused).startswith("a\\x07")
+    assert refused.fault.what == "a\\x07"
 
 
 def test_keys_are_words_too() -> None:

@@ -12,8 +12,13 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.submissions.publish import plain_command, plain_platform
-from genrec_unlearn_bench.submissions.table import FAMILIES, published_bytes, read_table
+from genrec_unlearn_bench.submissions.publish import (
+    FAMILIES,
+    plain_command,
+    plain_platform,
+    published_bytes,
+    read_table,
+)
 from tests.submissions.honest import demo_manifest, other_manifest, per_user, publish_tree
 
 EVERYTHING = tuple(FAMILIES)

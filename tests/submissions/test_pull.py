@@ -108,7 +108,7 @@ def served(offered: Path) -> Iterator[str]:
 
 
 def pulled(place: str, into: Path) -> dict[str, int]:
-    found = find_place(place, wait=lambda seconds: None)
+    found = find_place(place)
     return counted(pull_results(found, found.index.results, into, Progress()))
 
 
@@ -146,7 +146,7 @@ def test_a_folder_without_an_index_is_looked_through_and_a_server_is_not(
     (offered / INDEX).unlink()
     assert pulled(str(offered / "results"), tmp_path / "own") == {"new": 4}
     with pytest.raises(DataMissing, match="no index") as told:
-        find_place(served, wait=lambda seconds: None)
+        find_place(served)
     assert "--write-index" in str(told.value.hint)
     assert bench("results", "pull", str(offered), "--write-index").exit_code == 0
     assert pulled(served, tmp_path / "web") == {"new": 4}
@@ -198,7 +198,7 @@ def test_a_server_that_dies_midway_is_given_up_and_the_next_pull_goes_on(
                 raise DataMissing("the server cannot be reached")
             found.fetch(*arguments)
 
-    place = Dying(found.index, found.base, found.wait)
+    place = Dying(found.index, found.base)
     first = pull_results(place, found.index.results, tmp_path / "own", Progress())
     assert len(first) == 40
     assert counted(first)["failed"] >= 30

@@ -7,11 +7,11 @@ from pathlib import Path
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Level
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS
-from genrec_unlearn_bench.pipeline.tune import TRIALS, TUNING_SEED
+from genrec_unlearn_bench.pipeline import tune
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions import faults as limits
+from genrec_unlearn_bench.submissions.publish import FAMILIES, rests_on
+from genrec_unlearn_bench.submissions.record_checks import REPORTED_SEEDS, TRIALS
 from genrec_unlearn_bench.submissions.spec import STATEMENTS
-from genrec_unlearn_bench.submissions.table import FAMILIES, rests_on
 
 RULES = Path(__file__).parents[2] / "leaderboard" / "RULES.md"
 
@@ -25,8 +25,8 @@ def test_every_statement_has_its_paragraph() -> None:
 
 
 def test_limits_are_the_tuners() -> None:
-    assert limits.TRIALS == TRIALS
-    assert limits.REPORTED_SEEDS.stop == TUNING_SEED
+    assert tune.TRIALS == TRIALS
+    assert REPORTED_SEEDS.stop == tune.TUNING_SEED
     assert f"at most {TRIALS} configurations" in RULES.read_text(encoding="utf-8")
 
 

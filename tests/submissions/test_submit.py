@@ -10,6 +10,7 @@ import yaml
 
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.reporting.results import Badge
+from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.spec import STATEMENTS, Submission
 from genrec_unlearn_bench.submissions.submit import pull_request, submit
 from genrec_unlearn_bench.submissions.verification import trusted, write_verification
@@ -92,8 +93,9 @@ def test_wrong_calls(home: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "submission.yaml").write_text("title: [", encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(Refused, match="not valid YAML") as refusal:
         submit(request(home, out=tmp_path))
+    assert "mine/submission.yaml, line 1" in str(refusal.value.where)
 
 
 def test_the_pull_request_says_what_was_written_and_does_nothing(home: Path, tmp_path: Path) -> None:

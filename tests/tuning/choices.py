@@ -9,7 +9,7 @@ from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
-from genrec_unlearn_bench.tuning.selection import Measured, Trial
+from genrec_unlearn_bench.tuning.rule import Measured, Trial
 
 
 def trial(config: dict[str, Any], forget: float, retain: float) -> Trial:

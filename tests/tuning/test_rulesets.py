@@ -11,11 +11,10 @@ import yaml
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.pipeline import rulesets
+from genrec_unlearn_bench.pipeline import resolve as resolving
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.tuning.choice import check_task, write_choice
-from genrec_unlearn_bench.tuning.fixed_rules import FixedRules, shipped_fixed, update_fixed
+from genrec_unlearn_bench.tuning.choice import FixedRules, check_task, shipped_fixed, update_fixed, write_choice
 from tests.tuning.choices import choice_for, trial
 
 
@@ -26,7 +25,7 @@ def resolved_of(folder: Path, method: str = "tracer", **changes: Any) -> Resolve
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
     rules = shipped_fixed().model_copy(update={"methods": methods})
-    monkeypatch.setattr(rulesets, "shipped_fixed", lambda: rules)
+    monkeypatch.setattr(resolving, "shipped_fixed", lambda: rules)
 
 
 def test_a_tuned_run_takes_the_chosen_configuration(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.registry import find_method, load_class, methods
-from genrec_unlearn_bench.tuning.search_space import configurations, search_space
+from genrec_unlearn_bench.tuning.rule import configurations, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 

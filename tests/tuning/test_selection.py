@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.tuning.selection import Measured, Trial, choose, is_feasible, mean_trial
+from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, is_feasible, mean_trial
 
 
 def trial(forget: float | None, retain: float | None) -> Trial:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset
@@ -32,45 +32,43 @@ MANIFEST = "manifest.json"
 def data_stages(
     resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
 ) -> dict[str, Stage]:
-    """Dataset, task and features of a request, by role. Raises DataMissing where files are not to be had."""
+    """Dataset, task and features of a request, by role. Raises DataMissing where files are missing."""
     dataset = dataset_stage(resolved.dataset, resolved.data_dir, progress, download=download)
     task = task_stage(resolved.task, dataset)
-    config = {
-        # By its key, not by its fields: a model's folder counts by its content, wherever it lies.
-        "encoder": resolved.encoder.key,
-        "fields": resolved.dataset.text_fields,
-    }
+    encoder, fields = resolved.encoder, resolved.dataset.text_fields
+
+    def options(context: StageContext) -> dict[str, Any]:
+        return {"cache_dir": context.store.root / "embeddings", "device": resolved.device}
+
+    def encode(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        items = inputs["dataset"].items
+        save_embeddings(encode_plain(items, encoder, fields, context.log(), **options(context)), folder)
+
+    def encode_cleaned(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        items, task, features = inputs["dataset"].items, inputs["task"], inputs["features"]
+        found = encode_scrubbed(items, task, features, encoder, fields, context.log(), **options(context))
+        save_embeddings(found, folder)
+
+    # The encoder by its key, not by its fields: a model's folder counts by its content, wherever it lies.
     features = Stage(
         "features",
         1,
-        config,
+        {"encoder": encoder.key, "fields": fields},
         {"dataset": dataset},
-        compute=lambda context, inputs, folder: _encode(resolved, context, inputs, folder),
+        compute=encode,
         load=lambda inputs, folder: load_embeddings(folder),
         seed=resolved.seed,
         keep=True,
     )
-    scrubbed = Stage(
-        "features-scrubbed",
-        1,
-        config,
-        {"dataset": dataset, "task": task, "features": features},
-        compute=lambda context, inputs, folder: _encode_scrubbed(resolved, context, inputs, folder),
-        load=lambda inputs, folder: load_embeddings(folder),
-        seed=resolved.seed,
-        keep=True,
-    )
-    return {"dataset": dataset, "task": task, "features": features, "scrubbed": scrubbed}
+    inputs = {"dataset": dataset, "task": task, "features": features}
+    scrubbed = replace(features, name="features-scrubbed", inputs=inputs, compute=encode_cleaned)
+    return {**inputs, "scrubbed": scrubbed}
 
 
 def dataset_stage(
     spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
 ) -> Stage:
     """A dataset, read and prepared. Raises DataMissing or DataFault where its files cannot be read."""
-
-    def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-        save_dataset(prepare(spec, data_dir, context.progress), folder)
-
     sources = source_digests(spec, data_dir, progress, download=download)
     return Stage(
         "dataset",
@@ -83,20 +81,20 @@ def dataset_stage(
             "k_core": spec.k_core,
         },
         files={source.name: source.digest for source in sources},
-        compute=compute,
+        compute=lambda context, inputs, folder: save_dataset(prepare(spec, data_dir, context.progress), folder),
         load=lambda inputs, folder: load_dataset(folder),
         keep=True,
     )
 
 
 def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
-    """A task on its dataset: the frozen manifest; loading resolves the task anew and holds it against that."""
+    """A task on its dataset: its frozen manifest, which it is checked against whenever it is resolved anew."""
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
         split = concepts.resolve(task, inputs["dataset"])
         frozen = Stage(
             # Neither the concept nor a code version is part of this key: a task that resolves to something else under
-            # the same version is exactly what must not pass unnoticed.
+            # the same version must not pass unnoticed.
             "task-manifest",
             1,
             {"task": task.name, "version": task.version},
@@ -122,38 +120,13 @@ def _read_manifest(folder: Path) -> TaskManifest:
     return TaskManifest.model_validate_json((folder / MANIFEST).read_bytes())
 
 
-def _encode(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, folder: Path) -> None:
-    plain = encode_plain(
-        inputs["dataset"].items,
-        resolved.encoder,
-        resolved.dataset.text_fields,
-        context.log(),
-        cache_dir=context.store.root / "embeddings",
-        device=resolved.device,
-    )
-    save_embeddings(plain, folder)
-
-
-def _encode_scrubbed(resolved: ResolvedRequest, context: StageContext, inputs: Inputs, folder: Path) -> None:
-    scrubbed = encode_scrubbed(
-        inputs["dataset"].items,
-        inputs["task"],
-        inputs["features"],
-        resolved.encoder,
-        resolved.dataset.text_fields,
-        context.log(),
-        cache_dir=context.store.root / "embeddings",
-        device=resolved.device,
-    )
-    save_embeddings(scrubbed, folder)
-
-
 @dataclass(frozen=True, eq=False)
 class PreparedTask:
-    """Dataset, task and features in memory: what every row of a table is made from.
+    """Dataset, task and features in memory.
 
     Attributes:
-        holdout: What the suite's measurements need never to be trained on; ``dataset`` and ``split`` are without it.
+        holdout: Interactions that nothing is trained on, for membership inference; ``dataset`` and ``split`` are
+            without them.
     """
 
     dataset: Dataset
@@ -162,7 +135,7 @@ class PreparedTask:
     holdout: Holdout | None = None
 
     def request(self, seed: int) -> ForgetRequest:
-        """What a method is given of it."""
+        """The part of it that a method is given."""
         return ForgetRequest(
             kind=self.split.kind,
             items=self.split.items,
@@ -175,24 +148,24 @@ class PreparedTask:
         )
 
 
-def prepare_task(inputs: Inputs, encoder: str, *, holdout: bool) -> PreparedTask:
+def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | None = None) -> PreparedTask:
     """Load the inputs ``dataset``, ``task``, ``features`` and ``scrubbed`` of a stage, once in a session.
 
     Args:
-        encoder: Its key, as the record names it.
-        holdout: Take the suite's holdout out of everything that is trained on.
+        holdout: Take the suite's holdout out of everything that is trained on; by default where the suite has one.
     """
+    held_out = resolved.suite.holdout if holdout is None else holdout
     keys: Mapping[str, str] = inputs.stage.recipe["inputs"]
 
     def features() -> ItemFeatures:
-        return ItemFeatures(inputs["features"], inputs["scrubbed"], encoder)
+        return ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
 
     def prepared() -> PreparedTask:
         dataset, split = inputs["dataset"], inputs["task"]
         found = inputs.remember(f"item-features/{keys['scrubbed']}", features)
-        if not holdout:
+        if not held_out:
             return PreparedTask(dataset, split, found)
         lean, divided, held = carve(dataset, split)
         return PreparedTask(lean, divided, found, held)
 
-    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{holdout}", prepared)
+    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)

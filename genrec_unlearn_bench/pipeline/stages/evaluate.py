@@ -1,4 +1,7 @@
-"""Evaluation stages: core metrics, per-user table and ranked lists of one model; and validation, for tuning."""
+"""Evaluation stages of one model: core metrics with per-user table and ranked lists; further measurements; validation.
+
+References are measured once for all methods of a seed, and a new measurement repeats none of the others.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,24 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
+from genrec_unlearn_bench.evaluation.measured_parts import (
+    StoredParts,
+    read_measured,
+    run_parts,
+    write_measured,
+    write_parts,
+)
+from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.pipeline.resources import metered
+from genrec_unlearn_bench.evaluation.probing.states import untrained
+from genrec_unlearn_bench.evaluation.suites import find_measurement
+from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage
-from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
+from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite
-from genrec_unlearn_bench.tuning.selection import BEAM
+from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.tuning.rule import BEAM
 from genrec_unlearn_bench.unlearning.validation import validate
 
 if TYPE_CHECKING:
@@ -38,7 +52,7 @@ _VALUES = TypeAdapter(tuple[MetricValue, ...])
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What an evaluation stage holds. A model whose weights are not finite has neither values nor table."""
+    """Files of an evaluation stage. A model whose weights are not finite has neither values nor a per-user table."""
 
     folder: Path
 
@@ -55,7 +69,7 @@ class Scores:
 
     @property
     def measured(self) -> bool:
-        """Whether anything was."""
+        """Whether anything was measured."""
         return self.per_user is not None
 
 
@@ -73,11 +87,11 @@ def evaluate_stage(
 
     Args:
         sids: The original recommender's semantic IDs, which leakage is measured in.
-        config: What the key says beyond protocol and seed.
-        situation: The task as it is measured, if not as it stands.
+        config: Further entries of the stage's configuration.
+        situation: The task to measure on, if not the whole one.
     """
-    seed, holdout = resolved.seed, resolved.suite.holdout
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=holdout))
+    seed = resolved.seed
+    asked = situation or (lambda inputs: prepare_task(inputs, resolved))
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
         prepared = asked(inputs)
@@ -97,17 +111,11 @@ def evaluate_stage(
         values = evaluate(subject, folder / PER_USER, folder / LISTS, context.progress)
         (folder / VALUES).write_bytes(_VALUES.dump_json(values, indent=1))
 
+    settings = {"suite": "core", "protocol": PROTOCOL_VERSION, "seed": seed, **resolved.holdout, **(config or {})}
     return Stage(
         "evaluation",
         1,
-        {
-            "suite": "core",
-            "protocol": PROTOCOL_VERSION,
-            "seed": seed,
-            **({"holdout": True} if holdout else {}),
-            **(config or {}),
-            **resolved.hardware,
-        },
+        settings | resolved.hardware,
         {**data, "sids": sids, "model": model},
         compute=compute,
         load=lambda inputs, folder: Scores(folder),
@@ -117,11 +125,124 @@ def evaluate_stage(
     )
 
 
+@dataclass(frozen=True)
+class MeasurementStages:
+    """Builds the stages of a suite's measurements on one model.
+
+    Attributes:
+        data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
+        sids: The original recommender's semantic IDs.
+        as_untrained: Measure the model's shape with random weights instead, for the measurements that ask for it.
+    """
+
+    resolved: ResolvedRequest
+    data: Mapping[str, Stage]
+    sids: Stage
+    model: Stage
+    as_untrained: bool = False
+
+    def build(self) -> dict[str, Stage]:
+        """The stage of each measurement, by its name."""
+        found = [find_measurement(name) for name in self.resolved.suite.measurements]
+        return {one.name: self._measurement(one) for one in found if one.untrained or not self.as_untrained}
+
+    def _measurement(self, measurement: Measurement) -> Stage:
+        config = self.resolved.measuring[measurement.name]
+        passes = {shared.name: self._shared_pass(shared) for shared in measurement.passes}
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            subject, reason = self._subject(inputs)
+            if subject is None:
+                write_parts({"": Measured(reason=reason)}, folder)
+                return
+            run_parts(
+                measurement,
+                subject,
+                config,
+                context.log(),
+                folder,
+                passes={name: inputs[name] for name in passes},
+                work=context.store.work(inputs.stage.name, inputs.stage.key),
+                reseed=lambda: self._reseed(measurement.name),
+            )
+
+        return self._stage(
+            measurement,
+            config={"config": config},
+            inputs=passes,
+            compute=compute,
+            load=lambda inputs, folder: StoredParts(folder),
+        )
+
+    def _shared_pass(self, shared: SharedPass) -> Stage:
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            subject, reason = self._subject(inputs)
+            self._reseed(shared.name)
+            found = Measured(reason=reason) if subject is None else shared.run(subject, context.log())
+            write_measured(found, folder)
+
+        return self._stage(shared, compute=compute, load=lambda inputs, folder: read_measured(folder))
+
+    def _stage(
+        self,
+        measured: Measurement | SharedPass,
+        *,
+        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Stage] | None = None,
+        **functions: Any,
+    ) -> Stage:
+        resolved = self.resolved
+        title = "untrained" if self.as_untrained else self.model.title
+        asked = {"seed": resolved.seed, "scale": resolved.scale.value, **resolved.hardware, **(config or {})}
+        if self.as_untrained:
+            asked["weights"] = "untrained"
+        return Stage(
+            measured.name,
+            measured.version,
+            asked,
+            {**self.data, "sids": self.sids, "model": self.model, **(inputs or {})},
+            seed=resolved.seed,
+            keep=True,
+            label=f"{measured.name}: {title}",
+            **functions,
+        )
+
+    def _reseed(self, name: str) -> None:
+        """Set torch's generator as before every stage: loading a model has drawn from it."""
+        import torch
+
+        torch.manual_seed(derive(self.resolved.seed, "stage", name))
+
+    def _subject(self, inputs: Inputs) -> tuple[Subject | None, str]:
+        resolved = self.resolved
+        prepared = prepare_task(inputs, resolved)
+        if prepared.holdout is None:
+            raise BenchError(f"the suite {resolved.suite.name!r} measures without a holdout")
+        recommender = inputs.model("model")
+        if not isinstance(recommender, Recommender):
+            return None, f"{self.model.name} is no generative recommender: it has no tokens and no layers"
+        if self.as_untrained:
+            recommender = untrained(recommender, resolved.seed)
+        if first_not_finite(recommender):
+            return None, "the weights are not finite"
+        return Subject(
+            recommender=recommender,
+            original_sids=inputs["sids"],
+            items=prepared.dataset.items,
+            split=prepared.split,
+            features=prepared.features,
+            holdout=prepared.holdout,
+            scale=resolved.scale.value,
+            device=resolved.device,
+            seed=resolved.seed,
+        ), ""
+
+
 class ValidationScores(StrictModel):
     """A recommender on the task's validation parts."""
 
     not_finite: str = ""
-    """The first parameter that is no number; then nothing was measured."""
+    """The first parameter that is not finite; then nothing was measured."""
     forget_hr: float | None = None
     retain_ndcg: float | None = None
     forget_rows: int = 0
@@ -132,10 +253,9 @@ class ValidationScores(StrictModel):
 
 def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage) -> Stage:
     """Measure a stored recommender on the task's validation parts, and on nothing else."""
-    holdout = resolved.suite.holdout
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-        prepared: PreparedTask = prepare_task(inputs, resolved.encoder.key, holdout=holdout)
+        prepared = prepare_task(inputs, resolved)
         recommender = inputs.model("model")
         if not isinstance(recommender, Recommender):
             raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to validate")
@@ -150,7 +270,7 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
     return Stage(
         "validated",
         1,
-        {"part": "valid", "beam": BEAM, **({"holdout": True} if holdout else {}), **resolved.hardware},
+        {"part": "valid", "beam": BEAM, **resolved.holdout, **resolved.hardware},
         {**data, "model": model},
         compute=compute,
         load=lambda inputs, folder: ValidationScores.model_validate_json((folder / VALIDATION).read_bytes()),

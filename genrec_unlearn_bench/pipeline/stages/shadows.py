@@ -1,8 +1,8 @@
 """Shadow models for U-LiRA (``evaluation.ulira``): originals that saw half of the forget set each, and unlearned it.
 
-Opt-in (``--shadows N``), as N recommenders are trained from scratch. Training, unlearning and confidences of each
-shadow are stages, so methods of a seed share the shadow originals. A shadow is the run's own cell with another seed and
-less data: what is judged is exactly what the run does, with the same configuration, semantic IDs and method.
+Opt-in (``--shadows N``), as N recommenders are trained from scratch. A shadow is the run's own cell with another seed
+and less data, and the same configuration, semantic IDs and method. Its training, unlearning and confidences are stages,
+so methods of a seed share the shadow originals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, uli
 from genrec_unlearn_bench.pipeline.resolve import MOST_SHADOW_PARAMETERS
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
-from genrec_unlearn_bench.pipeline.stages.train import fit_stage
+from genrec_unlearn_bench.pipeline.stages.train import fit_stage, whole_data
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite, unlearn_stage
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
@@ -35,37 +35,33 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 EXAMPLES = 200
-"""Forget train interactions that are distinguished, one example of each."""
+"""Most forget train interactions whose membership is inferred, one example of each."""
 LEAST_EXAMPLES = 20
 STAGE = "u-lira"
 _CONFIDENCES = "confidences.npy"
 
 
 def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage:
-    """U-LiRA's metrics on the row that is asked for.
+    """U-LiRA's metrics on the row.
 
-    The original is judged by the shadow originals themselves. Other reference rows have no shadows: retrained models
-    never saw the forget set, so that trained and never trained are the same distribution by construction.
+    The original is attacked with the shadow originals themselves. Other reference rows have no shadows: retrained
+    models never saw the forget set, so trained and never trained are the same distribution by construction.
 
     Args:
         sids: The deployed semantic IDs: all shadows use them.
-        original: The run's original, whose size stands for the shadows'.
+        original: The run's original, whose size is that of the shadows.
     """
-    count = resolved.request.shadows
-    judged = resolved.method is not None or resolved.entry.name == "original"
-    shadows = {
-        f"shadow {number}": _confidence_stage(resolved, data, sids, original, number)
-        for number in range(1, count + 1 if judged else 1)
-    }
+    unlearns = resolved.method is not None or resolved.entry.name == "original"
+    numbers = range(1, resolved.request.shadows + 1) if unlearns else ()
+    shadows = {f"shadow {number}": _confidence_stage(resolved, data, sids, original, number) for number in numbers}
 
     def load(inputs: Inputs, folder: Path) -> tuple[MetricValue, ...]:
-        if not judged:
+        if not unlearns:
             reason = f"the row {resolved.entry.name!r} unlearns nothing, so that no shadow models of it are trained"
             return unmeasured(SPECS, reason)
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
+        prepared = prepare_task(inputs, resolved)
         examples = _examples(prepared, resolved.seed)
-        pairs = _forget_pairs(prepared)
-        included = halves(count, len(pairs), numpy_generator(resolved.seed, "shadows", "halves"))
+        pairs, included = _halves(prepared, resolved)
         places = np.searchsorted(pairs, _codes(prepared, examples.users, examples.targets))
         return ulira_values(np.stack([inputs[role] for role in shadows]), included[:, places])
 
@@ -82,17 +78,14 @@ def _confidence_stage(
     own = resolved.of_seed(derive(resolved.seed, "shadow", number))
 
     def situation(inputs: Inputs) -> PreparedTask:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=True)
-        pairs = _forget_pairs(prepared)
-        included = halves(resolved.request.shadows, len(pairs), numpy_generator(resolved.seed, "shadows", "halves"))
+        prepared = prepare_task(inputs, resolved)
+        pairs, included = _halves(prepared, resolved)
         return _without_pairs(prepared, pairs[~included[number - 1]])
 
     def training_data(inputs: Inputs) -> TrainingData:
         _check_size(inputs["size"])
-        _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
-        dataset = situation(inputs).dataset
-        known = np.ones(len(dataset.items), dtype=np.bool_)
-        return TrainingData(dataset.train, dataset.valid, dataset.items, inputs["features"], known)
+        _examples(prepare_task(inputs, resolved), resolved.seed)
+        return whole_data(situation(inputs).dataset, inputs)
 
     model = fit_stage(
         own,
@@ -109,7 +102,7 @@ def _confidence_stage(
         )
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-        examples = _examples(prepare_task(inputs, resolved.encoder.key, holdout=True), resolved.seed)
+        examples = _examples(prepare_task(inputs, resolved), resolved.seed)
         np.save(folder / _CONFIDENCES, _confidences(inputs, examples), allow_pickle=False)
 
     return Stage(
@@ -131,7 +124,7 @@ def _confidences(inputs: Inputs, examples: Examples) -> NDArray[np.float64]:
         raise BenchError("shadow models are made of generative recommenders")
     if first_not_finite(recommender):
         return np.full(len(examples), np.nan)
-    # Histories as the run trained on them: the same question to every shadow.
+    # Histories as the run trained on them, the same for every shadow.
     histories = examples.histories(None if recommender.serving.ignored is not None else recommender.history_limit)
     logs = recommender.target_log_probs(histories, examples.targets).double().sum(1)
     return confidence(logs.numpy())
@@ -167,6 +160,13 @@ def _codes(prepared: PreparedTask, users: IntArray, items: IntArray) -> IntArray
     return np.asarray(users * max(len(prepared.dataset.items), 1) + items, dtype=np.int64)
 
 
+def _halves(prepared: PreparedTask, resolved: ResolvedRequest) -> tuple[IntArray, BoolArray]:
+    """[U] codes of the forget pairs, and [N, U] which of them each shadow saw."""
+    pairs = _forget_pairs(prepared)
+    generator = numpy_generator(resolved.seed, "shadows", "halves")
+    return pairs, halves(resolved.request.shadows, len(pairs), generator)
+
+
 def _forget_pairs(prepared: PreparedTask) -> IntArray:
     """[U] the distinct (user, item) pairs of the forget train examples, as codes, sorted."""
     forget = prepared.split.train.forget
@@ -178,7 +178,7 @@ def _without_pairs(prepared: PreparedTask, left_out: IntArray) -> PreparedTask:
 
     As with the holdout (``data.holdout``), their examples go from the train and validation parts, their events vanish
     from all histories there, and examples whose history becomes empty go with them. The test part stays, as nothing is
-    measured on it. Tokenizer and item features are the run's: a shadow says nothing about what semantic IDs give away.
+    measured on it. Tokenizer and item features are the run's: shadows do not measure what semantic IDs give away.
     """
     dataset, split = prepared.dataset, prepared.split
 

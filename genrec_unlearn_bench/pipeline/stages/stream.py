@@ -1,67 +1,216 @@
-"""Stages of a stream: each request is unlearned from the last one's model, and each model is measured.
+"""A forget set as a stream of requests, each unlearned from the last one's model; each model is measured.
 
-Nothing in here knows a method: it is called as for one request, on its own output.
+The forget set is divided by concept, balanced, in a seeded order. What counts as one concept depends on the task: a
+brand; an item, where items or a price band are to be forgotten; a user, where single interactions are. A concept is
+never split over two requests. The division depends on the task and its train part alone, so all methods and training
+seeds of a suite get the same requests. A method is called as for one request, on its own output.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics
+from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
 from genrec_unlearn_bench.files import write_json
-from genrec_unlearn_bench.pipeline.results import LOSSES
+from genrec_unlearn_bench.pipeline.results import LOSSES, PER_USER
 from genrec_unlearn_bench.pipeline.stage import NOTES, Stage, read_notes
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
-from genrec_unlearn_bench.pipeline.stages.train import measured_facts
-from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED, unlearn_stage
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
+from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.request import check_request
+from genrec_unlearn_bench.unlearning.sampling import all_examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+    from genrec_unlearn_bench.data.items import ItemTable
     from genrec_unlearn_bench.pipeline.record import Cost
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 NAME = "stream"
-"""Of the table, ``measurements/stream.csv``."""
+"""Name of the table, ``measurements/stream.csv``."""
 
-COLUMNS = (
-    "request",
-    "names",
-    "concepts",
-    "items",
-    "interactions",
-    "forget_hr@10",
-    "so_far_hr@10",
-    "earlier_hr@10",
-    "retain_hr@10",
-    "retain_ndcg@10",
-    "seconds",
-    "cumulative_seconds",
-    "share_of_retraining",
-    "forget_n",
-    "so_far_n",
-    "earlier_n",
-    "retain_n",
-)
-"""One row a request, measured right after it, at beam 10. names: its brands. concepts: how many brands, items or users.
-interactions: train examples it asked to forget. forget: on its own test interactions; so_far: of it and all earlier
-requests; earlier: of these alone; retain: on what is never requested in the whole stream. share_of_retraining: all
-seconds so far over those of one retraining at the end. Empty where there is nothing to measure on."""
+_WORDS = {
+    ConceptKind.BRAND: "brands",
+    ConceptKind.PRICE: "items",
+    ConceptKind.ITEM: "items",
+    ConceptKind.INTERACTION: "users",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """One request of a stream.
+
+    Attributes:
+        number: Its place in the stream, from 1.
+        names: The brands it names; empty for the other kinds.
+        concepts: Number of its brands, items or users.
+        items: [N] concept items; none marked for the kind ``interaction``.
+        pairs: [P, 2] (user, item) pairs; empty for the other kinds.
+        interactions: Number of train examples it asks to forget.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    concepts: int
+    items: BoolArray
+    pairs: IntArray
+    interactions: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A forget set as requests, one after the other.
+
+    Attributes:
+        split: The task as a whole.
+        places: Place of the request (from 0) by item, or by user for the kind ``interaction``; -1 where nothing is
+            asked to be forgotten.
+    """
+
+    split: ForgetSplit
+    requests: tuple[Portion, ...]
+    places: IntArray
+
+    def owners(self, forget: Examples) -> IntArray:
+        """[M] place (from 0) of the request that each example of a forget side belongs to."""
+        return self.places[_labels(self.split.kind, forget)]
+
+    def asked(self, number: int) -> ForgetSplit:
+        """The task as the method gets it at one request: what to forget now, and what may still be used.
+
+        Data of later requests are retain data. Examples of earlier requests are gone, and so are their events in every
+        history; rows whose history becomes empty go as well. Validation examples of an interaction request are train
+        interactions, so later ones stay out of the retain side of validation.
+        """
+        split, portion = self.split, self.requests[number - 1]
+        gone = self._until(number - 1)
+
+        def part(groups: Groups, *, later: bool) -> Groups:
+            owners = self.owners(groups.forget)
+            forget = groups.forget.subset(owners == number - 1)
+            waiting = groups.forget.subset(owners >= number)
+            retain = _joined(groups.retain, waiting) if later else groups.retain
+            return Groups(forget, retain) if number == 1 else Groups(gone.cleaned(forget), gone.cleaned(retain))
+
+        return replace(
+            split,
+            items=portion.items,
+            pairs=portion.pairs,
+            train=part(split.train, later=True),
+            valid=part(split.valid, later=split.kind is not ConceptKind.INTERACTION),
+        )
+
+    def so_far(self, number: int) -> ForgetSplit:
+        """The task with the first ``number`` requests as its forget set; the retain side of the test part stays that
+        of the whole stream."""
+        test = self.split.test
+        forget = test.forget.subset(self.owners(test.forget) < number)
+        return replace(self._until(number), test=Groups(forget, test.retain))
+
+    def _until(self, number: int) -> ForgetSplit:
+        """The task with the concepts of the first ``number`` requests alone, its parts left as they are."""
+        items = np.zeros_like(self.split.items)
+        for portion in self.requests[:number]:
+            items |= portion.items
+        pairs = np.concatenate([self.split.pairs[:0], *(portion.pairs for portion in self.requests[:number])])
+        return replace(self.split, items=items, pairs=pairs)
+
+
+def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
+    """Divide a forget set into ``count`` requests of about as many train interactions each.
+
+    The largest concepts are dealt out first, each to the request with the fewest interactions so far; the order of
+    concepts of one size, and of the requests themselves, is drawn for the task.
+
+    Raises UsageError where fewer concepts than requests have anything to be forgotten.
+    """
+    units, names = _units(split, items)
+    found = units[_labels(split.kind, split.train.forget)]
+    weights = np.bincount(found, minlength=int(units.max(initial=-1)) + 1).astype(np.int64)
+    there = int(np.count_nonzero(weights))
+    if count > there:
+        words = _WORDS[split.kind]
+        raise UsageError(
+            f"the forget set has {there} {words} with train interactions, so it cannot be asked in {count} requests",
+            where=split.manifest.task,
+            hint=f"--requests {there} at most, as {words} are never split over two requests",
+        )
+    generator = numpy_generator(0, "stream", split.manifest.digest, count)
+    dealt = _dealt(weights, count, generator)
+    places = np.where(units >= 0, dealt[np.maximum(units, 0)], -1).astype(np.int64)
+    single = split.kind is ConceptKind.INTERACTION
+    owners = places[_labels(split.kind, split.train.forget)]
+    requests = []
+    for place in range(count):
+        chosen = np.flatnonzero(dealt == place)
+        marked = np.zeros_like(split.items) if single else np.asarray(places == place, dtype=np.bool_)
+        pairs = split.pairs[places[split.pairs[:, 0]] == place] if single else split.pairs
+        shown = tuple(names[unit] for unit in chosen) if names else ()
+        requests.append(Portion(place + 1, shown, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
+    return Stream(split, tuple(requests), places)
+
+
+def _labels(kind: ConceptKind, examples: Examples) -> IntArray:
+    """[M] what an example's request is looked up by: its user for single interactions, its target otherwise."""
+    return examples.users if kind is ConceptKind.INTERACTION else examples.targets
+
+
+def _units(split: ForgetSplit, items: ItemTable) -> tuple[IntArray, tuple[str, ...]]:
+    """The concept's number by item (or user), -1 where there is none; and the brands' names by number."""
+    if split.kind is ConceptKind.INTERACTION:
+        marked = np.zeros(int(split.pairs[:, 0].max(initial=-1)) + 1, dtype=np.bool_)
+        marked[split.pairs[:, 0]] = True
+    else:
+        marked = split.items
+    if split.kind is not ConceptKind.BRAND:
+        return np.where(marked, np.cumsum(marked) - 1, -1).astype(np.int64), ()
+    rows = np.flatnonzero(marked)
+    names, numbers = np.unique([items.brands[row] for row in rows], return_inverse=True)
+    units = np.full(len(marked), -1, dtype=np.int64)
+    units[rows] = numbers.ravel()
+    return units, tuple(str(name) for name in names)
+
+
+def _dealt(weights: IntArray, count: int, generator: np.random.Generator) -> IntArray:
+    """[U] the request of every concept: longest-processing-time scheduling, then the requests are shuffled."""
+    order = generator.permutation(len(weights))
+    order = order[np.argsort(-weights[order], kind="stable")]
+    loads = np.zeros(count, dtype=np.int64)
+    dealt = np.empty(len(weights), dtype=np.int64)
+    for unit in order:
+        dealt[unit] = loads.argmin()
+        loads[dealt[unit]] += weights[unit]
+    shuffled: IntArray = generator.permutation(count).astype(np.int64)[dealt]
+    return shuffled
+
+
+def _joined(one: Examples, other: Examples) -> Examples:
+    """The examples of both, ``one`` first; events that both share are not repeated."""
+    if not len(other):
+        return one
+    if one.events is other.events or (
+        np.array_equal(one.events, other.events) and np.array_equal(one.event_users, other.event_users)
+    ):
+        columns = ("users", "targets", "times", "starts", "ends")
+        return replace(one, **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns})
+    return all_examples(Groups(one, other))
 
 
 def stream_stages(
@@ -99,26 +248,17 @@ def stream_stages(
     return _whole(resolved, steps), tuple(evaluations)
 
 
-def divided(prepared: PreparedTask, inputs: Inputs, count: int) -> Stream:
-    """The task's forget set as a stream of requests, divided once in a session."""
-    digest = prepared.split.manifest.digest
-    held = prepared.holdout.digest if prepared.holdout is not None else ""
-    return inputs.remember(
-        f"stream/{digest}/{held}/{count}", lambda: divide(prepared.split, prepared.dataset.items, count)
-    )
-
-
 def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) -> Callable[[Inputs], PreparedTask]:
     """The task as it is asked at one request of a stream, or as it is measured after it."""
     count = resolved.request.requests
 
     def situation(inputs: Inputs) -> PreparedTask:
-        prepared = prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout)
-        stream = divided(prepared, inputs, count)
+        prepared = prepare_task(inputs, resolved)
+        stream = divide(prepared.split, prepared.dataset.items, count)
         if so_far:
             return replace(prepared, split=stream.so_far(number))
         if number == 1:
-            # Said before the first is carried out.
+            # All requests are checked before the first is carried out.
             for portion in stream.requests:
                 asked = replace(prepared, split=stream.asked(portion.number)).request(resolved.seed)
                 check_request(asked, task=f"{resolved.task.name}, request {portion.number} of {count}")
@@ -128,16 +268,16 @@ def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) 
 
 
 def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:
-    """What all requests reported and cost, put together as if one piece of work had been done; loads the last model."""
+    """Losses, notes and cost of all requests as of one piece of work; loads the last model."""
     roles = {f"request {number}": step for number, step in enumerate(steps, start=1)}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-        stored = [inputs.stored(role) for role in roles]
-        _write_notes(folder, [one.path for one in stored])
-        return measured_facts(
-            sum(float(one.facts["seconds"]) for one in stored),
-            max(float(one.facts["peak_memory_mib"]) for one in stored),
-        )
+        stored = {role: inputs.stored(role) for role in roles}
+        _write_notes(folder, {role: one.path for role, one in stored.items()})
+        return {
+            "seconds": sum(float(one.facts["seconds"]) for one in stored.values()),
+            "peak_memory_mib": max(float(one.facts["peak_memory_mib"]) for one in stored.values()),
+        }
 
     return Stage(
         "stream",
@@ -150,70 +290,49 @@ def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:
     )
 
 
-def _write_notes(folder: Path, steps: Sequence[Path]) -> None:
-    """Write ``losses.jsonl`` and ``notes.json`` over all requests as ``StageLog`` does for one.
+def _write_notes(folder: Path, steps: Mapping[str, Path]) -> None:
+    """Write ``losses.jsonl`` and ``notes.json`` over all requests, as ``StageLog.write`` does for one stage.
 
-    ``stage`` of a line of losses begins with the request's number, and notes are grouped by it.
+    ``stage`` of a line of losses begins with the role of the request, and notes are grouped by it.
     """
-    reports = [read_notes(path) for path in steps]
+    reports = {role: read_notes(path) for role, path in steps.items()}
     with (folder / LOSSES).open("w", encoding="utf-8") as handle:
-        for number, path in enumerate(steps, start=1):
+        for role, path in steps.items():
             for text in (path / LOSSES).read_text(encoding="utf-8").splitlines():
                 line: dict[str, Any] = json.loads(text)
-                handle.write(json.dumps({**line, "stage": f"request {number}: {line['stage']}"}) + "\n")
-    notes = {f"request {number}": report["notes"] for number, report in enumerate(reports, start=1) if report["notes"]}
+                handle.write(json.dumps({**line, "stage": f"{role}: {line['stage']}"}) + "\n")
     content = {
-        "diverged": any(report["diverged"] for report in reports),
-        "steps": sum(report["steps"] for report in reports),
-        "notes": notes,
+        "diverged": any(report["diverged"] for report in reports.values()),
+        "steps": sum(report["steps"] for report in reports.values()),
+        "notes": {role: report["notes"] for role, report in reports.items() if report["notes"]},
     }
     write_json(folder / NOTES, content)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamMetrics:
-    """What the record says about a stream.
-
-    Attributes:
-        values: The metrics ``stream.*``.
-        tables: ``COLUMNS`` by request, under ``NAME``.
-    """
-
-    values: tuple[MetricValue, ...] = ()
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-
-
 def stream_metrics(
     stream: Stream, found: Sequence[Scores], seconds: Sequence[float], *, before: Scores, cost: Cost, fixed: bool
-) -> StreamMetrics:
-    """Metrics of a stream from the scores of its models.
+) -> ExtraMetrics:
+    """Metrics ``stream.*`` and the table ``NAME`` from the scores of a stream's models.
 
     Args:
-        found: After each request. A reference row is one model for the whole stream, measured once: its scores stand
-            for every request, and what it cost (the retraining) is paid at the end.
+        found: Scores after each request.
         seconds: Of each request that was carried out.
-        before: Of the original.
+        before: Scores of the original.
         cost: Of the row.
-        fixed: Whether the row is such a reference row.
+        fixed: Whether the row is a reference row: one model for the whole stream, whose scores stand for every
+            request, and whose cost (the retraining) is paid at the end.
     """
+    retrain = cost.retrain_seconds
     broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)
     if broken is not None or not before.measured:
         culprit = "of the model" if fixed else f"after request {broken} of {len(stream.requests)}"
-        culprit = culprit if before.measured else "of the original"
-        reason = f"the weights {culprit} are not finite"
-        quality = stream_quality(None, reason=reason)
-        return StreamMetrics((*quality, *stream_times(seconds, retrain_seconds=cost.retrain_seconds, reason=reason)))
+        reason = f"the weights {culprit if before.measured else 'of the original'} are not finite"
+        times = stream_times(seconds, retrain_seconds=retrain, reason=reason)
+        return ExtraMetrics((*stream_quality(None, reason=reason), *times))
     ranks = _ranks(stream, found, before)
-    values = (
-        *stream_quality(ranks, fixed=fixed),
-        *stream_times(seconds, retrain_seconds=cost.retrain_seconds, fixed=fixed),
-    )
-    return StreamMetrics(values, {NAME: _table(stream, ranks, seconds, cost.retrain_seconds)})
-
-
-def request_seconds(steps: Sequence[Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Seconds of each request that was carried out, from the facts and notes of its stage."""
-    return [float(facts["seconds"]) for facts, note in zip(steps, notes, strict=True) if SKIPPED not in note["notes"]]
+    times = stream_times(seconds, retrain_seconds=retrain, fixed=fixed)
+    table = _table(stream, ranks, seconds, retrain)
+    return ExtraMetrics((*stream_quality(ranks, fixed=fixed), *times), tables={NAME: table})
 
 
 def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRanks:
@@ -223,7 +342,7 @@ def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRan
     for place, scores in enumerate(found):
         asked = owners <= place
         ranks = _of(scores, Group.FORGET)
-        # A model that was measured on the whole task is looked at on the requests so far.
+        # Of a model that was measured on the whole task, the requests so far count.
         forget[place, asked] = ranks[asked] if len(ranks) == len(owners) else ranks
         retain[place] = _of(scores, Group.RETAIN)
     return StreamRanks(owners, forget, retain, _of(before, Group.RETAIN))
@@ -231,14 +350,19 @@ def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRan
 
 def _of(scores: Scores, group: Group) -> IntArray:
     """[M] ranks of one side's test interactions, in order."""
-    if scores.per_user is None:
-        return np.zeros(0, dtype=np.int64)
-    frame = read_per_user(scores.per_user)
+    frame = read_per_user(scores.folder / PER_USER)
     rows = frame[(frame["group"] == group.value) & (frame["beam"] == BEAM)]
     return np.asarray(rows.sort_values("example")["rank"].to_numpy(dtype=np.int64))
 
 
 def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain_seconds: float | None) -> pd.DataFrame:
+    """One row a request, measured right after it, at beam 10; NaN where there is nothing to measure on.
+
+    names: its brands. concepts: how many brands, items or users. interactions: train examples it asked to forget.
+    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone; retain: on
+    what is never requested in the whole stream. share_of_retraining: all seconds so far over those of one retraining
+    at the end.
+    """
     import pandas as pd
 
     hits, retain_hits = hit(ranks.forget, 10), hit(ranks.retain, 10)
@@ -272,4 +396,4 @@ def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain
                 "retain_n": ranks.retain.shape[1],
             }
         )
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from genrec_unlearn_bench.backbones.sasrec import SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.launch import place
-from genrec_unlearn_bench.pipeline.resources import metered
+from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.sids.storage import load_table, save_table
@@ -55,7 +55,7 @@ class TrainingStages:
         backbone, config, seed = resolved.backbone, resolved.sid_config, resolved.seed
         # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
         # those that read interactions have a configuration type of their own.
-        holdout = self._holdout if backbone.reads_interactions(config) else {}
+        holdout = resolved.holdout if backbone.reads_interactions(config) else {}
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
             log = context.log()
@@ -75,31 +75,24 @@ class TrainingStages:
         )
 
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
-        """SASRec: a reference row of its own, and the item vectors that LETTER and ETEGRec build on."""
+        """SASRec: a reference row, and the item vectors that LETTER and ETEGRec build on."""
         resolved = self.resolved
         chosen = config or sasrec_preset(resolved.scale.value)
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             log, data = context.log(), self.training_data(inputs, vectors=False)
+            parts: dict[str, Any] = {"train": data.train, "valid": data.valid, "items": len(data.items)}
             with metered(device) as reading:
-                ranker = SasRec.fit(
-                    chosen,
-                    train=data.train,
-                    valid=data.valid,
-                    items=len(data.items),
-                    seed=seed,
-                    device=device,
-                    progress=log,
-                )
+                ranker = SasRec.fit(chosen, **parts, seed=seed, device=device, progress=log)
             ranker.save(folder)
             log.write(folder)
-            return measured_facts(reading.seconds, reading.peak_memory_mib)
+            return vars(reading)
 
         return Stage(
             "sasrec",
             1,
-            {"config": chosen, "seed": seed, **self._holdout, **resolved.hardware},
+            {"config": chosen, "seed": seed, **resolved.holdout, **resolved.hardware},
             self._inputs,
             compute=compute,
             load=lambda inputs, folder: SasRec.load(folder, device=device),
@@ -111,7 +104,7 @@ class TrainingStages:
 
         Args:
             name: ``original``, ``retrain`` or ``retrain-full``.
-            number: Of further oracles; number 0 starts from the original's initial weights.
+            number: Of the oracle; number 0 starts from the original's initial weights.
         """
         seed = self.resolved.seed + number * ORACLE_STEP
         # A frozen table needs no vectors any more: the recommender alone is trained.
@@ -123,12 +116,12 @@ class TrainingStages:
             lambda inputs: self.training_data(inputs, vectors=joint),
             seed=seed,
             # Dropout follows the run's seed, also in oracles with weights of another one.
-            config={**self._holdout, **({"dropout_seed": self.resolved.seed} if number else {})},
+            config={**self.resolved.holdout, **({"dropout_seed": self.resolved.seed} if number else {})},
         )
         return replace(stage, label=f"{name} {number}") if number else stage
 
     def popularity(self) -> Stage:
-        """The floor of every table; made like the others, so that it is measured and recorded like them."""
+        """The popularity baseline."""
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
@@ -136,12 +129,12 @@ class TrainingStages:
                 ranker = Popularity.fit(data.train, len(data.items))
             ranker.save(folder / MODEL)
             context.log().write(folder)
-            return measured_facts(reading.seconds, reading.peak_memory_mib)
+            return vars(reading)
 
         return Stage(
             "popularity",
             1,
-            self._holdout,
+            self.resolved.holdout,
             {"dataset": self.data["dataset"]},
             compute=compute,
             load=lambda inputs, folder: Popularity.load(folder / MODEL),
@@ -149,14 +142,12 @@ class TrainingStages:
         )
 
     def training_data(self, inputs: Inputs, *, vectors: bool = True, holdout: bool | None = None) -> TrainingData:
-        """What is trained on, from the loaded inputs; with SASRec's item vectors where the stage has them."""
+        """Training data from the loaded inputs; with SASRec's item vectors where the stage has them."""
         holdout = self.resolved.suite.holdout if holdout is None else holdout
         if not self.cleaned:
-            dataset = self._dataset(inputs, holdout=holdout)
-            known = np.ones(len(dataset.items), dtype=np.bool_)
-            data = TrainingData(dataset.train, dataset.valid, dataset.items, inputs["features"], known)
+            data = whole_data(self._dataset(inputs, holdout=holdout), inputs)
         else:
-            prepared = prepare_task(inputs, self.resolved.encoder.key, holdout=holdout)
+            prepared = prepare_task(inputs, self.resolved, holdout=holdout)
             split = prepared.split
             data = TrainingData(
                 train=split.cleaned(split.train.retain),
@@ -180,10 +171,6 @@ class TrainingStages:
         config = self.resolved.backbone.collaborative(self.resolved.backbone_config, self.resolved.sid_config)
         return {} if config is None else {"sasrec": self.sasrec(config)}
 
-    @property
-    def _holdout(self) -> dict[str, bool]:
-        return {"holdout": True} if self.resolved.suite.holdout else {}
-
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
         dataset: Dataset = inputs["dataset"]
         if not holdout:
@@ -193,11 +180,17 @@ class TrainingStages:
         return lean
 
 
+def whole_data(dataset: Dataset, inputs: Inputs) -> TrainingData:
+    """All of a dataset to be trained on, with its item features."""
+    known = np.ones(len(dataset.items), dtype=np.bool_)
+    return TrainingData(dataset.train, dataset.valid, dataset.items, inputs["features"], known)
+
+
 def fit_stage(
     resolved: ResolvedRequest,
     name: str,
     inputs: Mapping[str, Stage],
-    data: Any,
+    data: Callable[[Inputs], TrainingData],
     *,
     seed: int,
     config: Mapping[str, Any],
@@ -206,15 +199,14 @@ def fit_stage(
 
     Args:
         inputs: ``sids`` among them.
-        data: Gives the ``TrainingData`` from the loaded inputs.
+        data: Gives the training data from the loaded inputs.
         seed: Of initial weights and the order of batches.
-        config: What the key says beyond backbone, configuration and seed.
+        config: Further entries of the stage's configuration.
     """
     backbone, chosen, device = resolved.backbone, resolved.backbone_config, resolved.device
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-        examples: TrainingData = data(inputs)
-        sids = inputs["sids"]
+        examples, sids = data(inputs), inputs["sids"]
         log = context.log(inputs.stage)
         with metered(device) as reading:
             recommender = backbone.fit(chosen, data=examples, sids=sids, seed=seed, device=device, progress=log)
@@ -222,7 +214,7 @@ def fit_stage(
             recommender.save(folder / MODEL)
         log.write(folder)
         # A training that was taken up from an interrupted process has cost what that one spent, too.
-        return measured_facts(reading.seconds + log.earlier_seconds, reading.peak_memory_mib)
+        return {**vars(reading), "seconds": reading.seconds + log.earlier_seconds}
 
     weights = backbone.weights(chosen)
     return Stage(
@@ -236,8 +228,3 @@ def fit_stage(
         seed=resolved.seed,
         distributed=True,
     )
-
-
-def measured_facts(seconds: float, peak_memory_mib: float) -> dict[str, float]:
-    """What a stage's manifest keeps of its cost: of the training or unlearning alone, without reading and writing."""
-    return {"seconds": seconds, "peak_memory_mib": peak_memory_mib}

@@ -1,4 +1,4 @@
-"""The stage in which a method does its work, and is measured doing it: nothing else runs inside the clock."""
+"""The unlearning stage: a method is applied to the original, and timed with nothing else inside the clock."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
-from genrec_unlearn_bench.pipeline.resources import is_out_of_memory, metered
+from genrec_unlearn_bench.pipeline.environment import Reading, metered
+from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
-from genrec_unlearn_bench.pipeline.stages.train import MODEL, measured_facts
+from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.registry import Entry, frame_in_file, source_file
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
@@ -29,7 +30,7 @@ SKIPPED = "skipped"
 """Note of a request that was not carried out, with the reason."""
 
 Situation = Callable[["Inputs"], PreparedTask]
-"""Gives the task as the method finds it, from the stage's loaded inputs."""
+"""Gives the task as the method gets it, from the stage's loaded inputs."""
 
 
 def unlearn_stage(
@@ -47,43 +48,44 @@ def unlearn_stage(
 ) -> Stage:
     """Apply the resolved method to the original.
 
-    Running it raises DataFault where there is nothing to forget or nothing to keep, CorruptArtefact where the
-    original's weights are not finite, and BenchError where the method breaks its contract.
+    Running it raises DataFault where nothing is to forget or to keep, BenchError where the method breaks its contract.
 
     Args:
         original: What is unlearned from; in a stream, the model after the last request.
-        config: What the key says beyond method, configuration and seed.
-        situation: The task as it is asked, if not as it stands.
+        config: Further entries of the stage's configuration.
+        situation: The task as the method gets it, if not the whole one.
         request_seed: Seed that the method derives its draws from; the run's by default.
         step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
-        where: What messages call the task.
+        where: Name of the task in messages.
     """
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved.encoder.key, holdout=resolved.suite.holdout))
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware}
+    asked = situation or (lambda inputs: prepare_task(inputs, resolved))
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
         request = asked(inputs).request(seed if request_seed is None else request_seed)
         check_request(request, task=where or resolved.task.name)
-        recommender = _original(inputs, resolved)
-        broken = first_not_finite(recommender)
-        if broken and step_of_stream:
-            return _passed_on(recommender, log, folder, f"not carried out: {broken} holds NaN or infinity already")
-        _check_weights(broken, inputs.stored("original").path)
-        with metered(device) as reading:
-            result = _call(method, entry, recommender, request, log)
+        recommender, broken = _original(inputs, resolved, may_be_broken=step_of_stream)
+        reading, result = Reading(), recommender
+        if broken:
+            log.note(SKIPPED, f"not carried out: {broken} holds NaN or infinity already")
+        else:
+            with metered(device) as reading:
+                result = _call(method, entry, recommender, request, log)
         # Weights may become NaN outside the losses a method reports.
         log.diverged = log.diverged or bool(first_not_finite(result))
         _keeping_rules(recommender, result).save(folder / MODEL)
         log.write(folder)
-        return measured_facts(reading.seconds, reading.peak_memory_mib)
+        return vars(reading)
 
     return Stage(
         "unlearned",
         TOOLKIT_VERSION,
-        _config(resolved, method) | dict(config or {}),
+        # Not the variant's name: with the same configuration it is the same method.
+        {"method": method.name, "config": resolved.method_config, **settings, **(config or {})},
         {**data, "sids": sids, "original": original},
         files={"method": resolved.method_digest},
         compute=compute,
@@ -93,22 +95,20 @@ def unlearn_stage(
     )
 
 
-def _config(resolved: ResolvedRequest, method: UnlearningMethod[Any]) -> dict[str, Any]:
-    return {
-        # Not the variant's name: with the same configuration it is the same method.
-        "method": method.name,
-        "config": resolved.method_config,
-        "seed": resolved.seed,
-        **({"holdout": True} if resolved.suite.holdout else {}),
-        **resolved.hardware,
-    }
-
-
-def _original(inputs: Inputs, resolved: ResolvedRequest) -> Recommender:
+def _original(inputs: Inputs, resolved: ResolvedRequest, *, may_be_broken: bool) -> tuple[Recommender, str]:
+    """The recommender to unlearn from, and ``first_not_finite`` of it."""
     ranker = inputs.model("original")
     if not isinstance(ranker, Recommender):
         raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
-    return ranker
+    broken = first_not_finite(ranker)
+    if broken and not may_be_broken:
+        raise CorruptArtefact(
+            f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
+            where=str(inputs.stored("original").path),
+            hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that "
+            "folder and run again",
+        )
+    return ranker, broken
 
 
 def _call(
@@ -146,8 +146,8 @@ def first_not_finite(ranker: Ranker) -> str:
 
 
 def _keeping_rules(given: Recommender, result: Recommender) -> Recommender:
-    """The result under the serving rules of both: what an earlier request took out of the trie or of histories is not
-    put back by a later one that names other items."""
+    """The result under the serving rules of both: a later request that names other items does not put back what an
+    earlier one took out of the trie or of histories."""
     before, after = given.serving, result.serving
     if before.blocked is None and before.ignored is None:
         return result
@@ -160,21 +160,3 @@ def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
     if one is None or other is None:
         return other if one is None else one
     return one | other
-
-
-def _passed_on(recommender: Recommender, log: StageLog, folder: Path, reason: str) -> dict[str, float]:
-    log.note(SKIPPED, reason)
-    log.diverged = True
-    recommender.save(folder / MODEL)
-    log.write(folder)
-    return measured_facts(0.0, 0.0)
-
-
-def _check_weights(broken: str, stage: Path) -> None:
-    if broken:
-        raise CorruptArtefact(
-            f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
-            where=str(stage),
-            hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that "
-            "folder and run again",
-        )

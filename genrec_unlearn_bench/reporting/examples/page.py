@@ -22,6 +22,7 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists
 from genrec_unlearn_bench.reporting.examples.scene import Scene
+from genrec_unlearn_bench.reporting.wording import counted
 
 LONGEST = 200
 """Characters of a title that are kept at all; some titles are whole descriptions."""
@@ -89,7 +90,7 @@ class ShownList(StrictModel):
     """The first ten, best first; fewer where fewer could be decoded."""
     concept_items: int
     target_rank: int | None
-    """Place of the target in the whole list (``Page.depth`` places), None where it is not in it."""
+    """In the whole list of ``Page.depth`` places; None where it is not in it."""
     change: float | None
     """1 - overlap@10 with the original's list, in [0, 1]; None for the original itself."""
 
@@ -130,11 +131,6 @@ class Page(StrictModel):
     """How the examples were chosen."""
     examples: tuple[Example, ...]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The runs, in the order of every example's lists."""
-        return tuple(shown.label for shown in self.examples[0].lists) if self.examples else ()
-
 
 def make_page(
     scene: Scene, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, history: int = 5, ids: bool = False
@@ -149,12 +145,9 @@ def make_page(
     """
     record = scene.record
     return Page(
+        **{name: getattr(record.cell, name) for name in ("task", "scale", "suite", "seed")},
         title=f"{scene.title} · seed {record.cell.seed}",
-        task=record.cell.task,
         backbone=record.backbone_label or record.cell.backbone,
-        scale=record.cell.scale,
-        suite=record.cell.suite,
-        seed=record.cell.seed,
         beam=beam,
         depth=max(LIST_LENGTH, beam),
         kind=scene.split.kind,
@@ -169,60 +162,53 @@ def make_page(
 
 def _concept(scene: Scene) -> str:
     manifest = scene.split.manifest
-    if manifest.kind is ConceptKind.INTERACTION:
-        return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
-    if manifest.kind is ConceptKind.ITEM:
-        return f"{len(manifest.forget_items)} single items"
-    names = manifest.concepts
-    more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
-    counted = f"{int(scene.split.items.sum())} items"
-    if manifest.kind is ConceptKind.BRAND:
-        brands = "brand" if len(names) == 1 else "brands"
-        return f"{len(names)} {brands}, {counted}: {', '.join(names[:CONCEPTS])}{more}"
-    return f"{', '.join(names)}, {counted}"
+    names, items = manifest.concepts, f"{int(scene.split.items.sum())} items"
+    match manifest.kind:
+        case ConceptKind.INTERACTION:
+            return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
+        case ConceptKind.ITEM:
+            return f"{len(manifest.forget_items)} single items"
+        case ConceptKind.BRAND:
+            more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
+            return f"{counted(len(names), 'brand')}, {items}: {', '.join(names[:CONCEPTS])}{more}"
+    return f"{', '.join(names)}, {items}"
 
 
 def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool) -> Example:
-    part = scene.examples(group)
-    one = part.subset(np.asarray([row]))
+    one = scene.examples(group).subset(np.asarray([row]))
     user, target = one.users, one.targets
     length = int(one.ends[0] - one.starts[0])
+    original = scene.runs[0][1]
 
     def shown(rows: IntArray) -> tuple[Item, ...]:
-        marks = concept_places(scene.split, rows[None, :], user)[0]
-        names = (item_name(scene.dataset.items, int(item)) for item in rows)
-        return tuple(
-            Item(
-                brand=brand,
-                title=title,
-                concept=bool(mark),
-                target=bool(item == target[0]),
-                id=scene.dataset.items.ids[int(item)] if ids else None,
-            )
-            for item, mark, (brand, title) in zip(rows, marks, names, strict=True)
-        )
+        table, out = scene.dataset.items, []
+        for item, mark in zip(rows.tolist(), concept_places(scene.split, rows[None, :], user)[0], strict=True):
+            brand, title = item_name(table, item)
+            known = table.ids[item] if ids else None
+            out.append(Item(brand=brand, title=title, concept=bool(mark), target=bool(item == target[0]), id=known))
+        return tuple(out)
+
+    def first(run: RunLists) -> Ranking:
+        ranking = run.rankings[group, beam]
+        return Ranking(ranking.items[[row]], ranking.log_probs[[row]])
 
     def listed(label: str, run: RunLists) -> ShownList:
-        ranking, before = run.rankings[group, beam], scene.runs[0][1].rankings[group, beam]
-        first = ranking.items[row, :LIST_LENGTH]
-        items = shown(first[first >= 0])
-        place = int(run.ranks(group, beam)[row])
-        was, now = (Ranking(each.items[[row]], each.log_probs[[row]]) for each in (before, ranking))
+        rows = first(run).items[0, :LIST_LENGTH]
+        items = shown(rows[rows >= 0])
         return ShownList(
             label=label,
             items=items,
             concept_items=sum(item.concept for item in items),
-            target_rank=place or None,
-            change=None if run is scene.runs[0][1] else float(list_change(was, now, LIST_LENGTH)[0]),
+            target_rank=int(run.ranks(group, beam)[row]) or None,
+            change=None if run is original else float(list_change(first(original), first(run), LIST_LENGTH)[0]),
         )
 
-    past = one.histories(history) if history else None
     return Example(
         number=number,
         group=group,
         user=int(user[0]) if ids else None,
         row=row if ids else None,
-        history=shown(past.items[0]) if past is not None and length else (),
+        history=shown(one.histories(history).items[0]) if history and length else (),
         history_length=length,
         target=shown(target)[0],
         lists=tuple(listed(label, run) for label, run in scene.runs),
@@ -244,9 +230,8 @@ def heading(example: Example) -> str:
 def past(example: Example) -> str:
     """Heading of a history."""
     shown, whole = len(example.history), example.history_length
-    if shown == whole:
-        return f"History, {whole} {'item' if whole == 1 else 'items'}, oldest first"
-    return f"History, the last {shown} of {whole} items, oldest first"
+    items = counted(whole, "item") if shown == whole else f"the last {shown} of {whole} items"
+    return f"History, {items}, oldest first"
 
 
 def concept_items(shown: ShownList) -> str:
@@ -256,7 +241,7 @@ def concept_items(shown: ShownList) -> str:
 
 def target_place(shown: ShownList, page: Page) -> str:
     """The target's place, also below the tenth."""
-    return str(shown.target_rank) if shown.target_rank is not None else f"not in {page.depth}"
+    return str(shown.target_rank or f"not in {page.depth}")
 
 
 def change(shown: ShownList) -> str:

@@ -9,16 +9,16 @@ may define anew. Text is escaped before a template sees it.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
-from genrec_unlearn_bench.reporting.examples.page import Example, Item, Page, ShownList, clipped, split
+from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
-from genrec_unlearn_bench.reporting.html.render import html_environment, inline_hash, template_file, trusted
-from genrec_unlearn_bench.reporting.latex.escape import escape, label, shorten
-from genrec_unlearn_bench.reporting.latex.render import template
+from genrec_unlearn_bench.reporting.html_page import html_environment, template_file
+from genrec_unlearn_bench.reporting.latex_tables import template
+from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.wording import visible
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ WIDTH = 90
 
 def render_html(page: Page) -> str:
     """The whole page. The same page gives the same bytes."""
-    style = template_file("examples", "style.css")
     environment = html_environment()
     environment.filters["visible"] = visible
     return environment.from_string(template_file("examples", "page.html.j2")).render(
@@ -40,8 +39,7 @@ def render_html(page: Page) -> str:
         words=words,
         clipped=clipped,
         width=WIDTH,
-        style=trusted(style),
-        style_hash=inline_hash(style),
+        style=template_file("examples", "style.css"),
     )
 
 
@@ -59,50 +57,22 @@ WORD = 12
 
 def render_latex(page: Page, *, standalone: bool = False) -> str:
     """One float an example; with ``standalone`` a document that compiles by itself. The same page, the same bytes."""
-    name = label(f"{page.task}-{page.backbone}-{page.scale}-seed{page.seed}")
-    floats = [_float(page, example, name) for example in page.examples]
-    return template("examples.tex").render(packages=PACKAGES, floats=floats, standalone=standalone)
-
-
-def _float(page: Page, example: Example, name: str) -> dict[str, object]:
-    place = f"{page.task}, {page.backbone}, {page.scale}"
-    key = f"tab:example-{name}"
-    notes = [r"\textsuperscript{\textdagger}\,to be forgotten; \textsuperscript{*}\,the target."]
-    if example is page.examples[0]:
-        notes += [escape(note) for note in words.notes(page)]
-    else:
-        notes.append(rf"Further notes: Table~\ref{{{key}-1}}.")
-    return {
-        "short": escape(f"{words.heading(example)} ({place})"),
-        "caption": f"{escape(words.heading(example))} ({escape(place)}). Target: {_named(example.target, LONG)}.",
-        "label": f"{key}-{example.number}",
-        "past": escape(words.past(example) if example.history_length else words.EMPTY_HISTORY.capitalize()),
-        "history": tuple((place, _named(item, LONG)) for place, item in enumerate(example.history, start=1)),
-        "parts": tuple(_part(page, lists) for lists in split(example.lists, SIDE_BY_SIDE)),
-        "notes": " ".join(notes),
-    }
-
-
-def _part(page: Page, lists: Sequence[ShownList]) -> dict[str, object]:
-    room = CHARACTERS // len(lists)
-
-    def line(head: str, cell: Callable[[ShownList], str]) -> str:
-        return " & ".join([head, *(cell(shown) for shown in lists)])
-
-    def at(place: int) -> Callable[[ShownList], str]:
-        return lambda shown: _named(shown.items[place], room) if place < len(shown.items) else "--"
-
-    longest = max(LIST_LENGTH, *(len(shown.items) for shown in lists))
-    return {
-        "columns": len(lists),
-        "head": " & ".join(rf"\textbf{{{_words(shorten(shown.label))}}}" for shown in lists),
-        "lines": tuple(line(str(place + 1), at(place)) for place in range(longest)),
-        "sums": (
-            line("To forget", lambda shown: words.concept_items(shown)),
-            line("Target at", lambda shown: escape(words.target_place(shown, page))),
-            line("Changed", lambda shown: escape(words.change(shown))),
-        ),
-    }
+    return template("examples.tex").render(
+        page=page,
+        words=words,
+        notes=" ".join(map(escape, words.notes(page))),
+        name=label(f"{page.task}-{page.backbone}-{page.scale}-seed{page.seed}"),
+        tex=escape,
+        breakable=_words,
+        named=_named,
+        shorten=shorten,
+        length=LIST_LENGTH,
+        side_by_side=SIDE_BY_SIDE,
+        characters=CHARACTERS,
+        long=LONG,
+        packages=PACKAGES,
+        standalone=standalone,
+    )
 
 
 def _named(item: Item, room: int) -> str:
@@ -175,7 +145,7 @@ def _grid(console: Console, page: Page, lists: Sequence[ShownList]) -> Grid:
     for shown in lists:
         grid.add_column("", no_wrap=True, width=SIGNS)
         grid.add_column(Text(visible(shown.label)), width=room + GAP)
-    for place in range(max(LIST_LENGTH, *(len(shown.items) for shown in lists))):
+    for place in range(LIST_LENGTH):
         cells = [
             cell
             for shown in lists

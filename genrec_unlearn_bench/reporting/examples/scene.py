@@ -7,7 +7,6 @@ go to the example whose lists lost more concept items, then to the lower row. A 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,7 +19,6 @@ from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, TaskManifest
 from genrec_unlearn_bench.data.holdout import carve
-from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
@@ -34,6 +32,7 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.store.store import StageStore
 
+SIDES = (Group.FORGET, Group.RETAIN)
 UNASKED = 3
 """Methods that are shown where none are named; more have to be chosen."""
 
@@ -100,7 +99,17 @@ def side_by_side(
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
-    out = {row.label: row for row in (_reference(block, name) for name in (protocol.baseline, protocol.oracle))}
+    out: dict[str, Row] = {}
+    for method in (protocol.baseline, protocol.oracle):
+        row = next((row for row in block.rows if row.method == method), None)
+        if row is None:
+            key = block.key
+            raise DataMissing(
+                f"there is no run of {method!r} to compare with",
+                where=key.title,
+                hint=f"run it: bench run --task {key.task} --backbone {key.backbone} --method {method}",
+            )
+        out[row.label] = row
     for pattern in methods:
         found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
         if not found:
@@ -120,18 +129,6 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
     return (*out.values(), *known)
 
 
-def _reference(block: Block, method: str) -> Row:
-    row = next((row for row in block.rows if row.method == method), None)
-    if row is None:
-        other = next(iter(block.rows)).first
-        raise DataMissing(
-            f"there is no run of {method!r} to compare with",
-            where=block.key.title,
-            hint=f"run it: {_command(other, method)}",
-        )
-    return row
-
-
 def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     shared = sorted(set.intersection(*(set(row.results) for row in rows)))
     if shared and (seed is None or seed in shared):
@@ -141,20 +138,12 @@ def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
     raise DataMissing(f"{at}: {has}", where=block.key.title, hint="choose another --seed, or run what is missing")
 
 
-def _command(result: Result, method: str) -> str:
-    """The command of a run with another row in its method's place, whose configuration it does not share."""
-    words = shlex.split(result.command)
-    pairs = zip(["", *words], words, strict=False)
-    kept = [(before, word) for before, word in pairs if "--set" not in (before, word)]
-    return shlex.join(method if before == "--method" else word for before, word in kept)
-
-
 @dataclass(frozen=True, eq=False)
 class Scene:
     """Runs on one task, with its dataset.
 
     Attributes:
-        split: The task as the runs were measured on it; only its test part is complete for interaction requests.
+        split: The task as the runs were measured on it, with its test part alone.
         runs: Label and lists, the original first.
     """
 
@@ -184,10 +173,7 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
     first = runs[0][1]
     for label, found in runs[1:]:
-        if not all(
-            _equal((first.users(group), first.targets(group)), (found.users(group), found.targets(group)))
-            for group in (Group.FORGET, Group.RETAIN)
-        ):
+        if not all(np.array_equal(_tested(first, group), _tested(found, group)) for group in SIDES):
             raise ProtocolMismatch(
                 f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples",
                 where=chosen.title,
@@ -196,6 +182,11 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
     dataset = find_dataset_of(first.record, store)
     split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
     return Scene(chosen.title, dataset, split, runs)
+
+
+def _tested(found: RunLists, group: Group) -> IntArray:
+    """[2, M] user and target of every test example."""
+    return np.stack([found.users(group), found.targets(group)])
 
 
 def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
@@ -211,10 +202,9 @@ def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
 
 
 def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetSplit:
-    """The task from its manifest, so that the task's file is not needed.
+    """The task from its manifest and the per-user table, so that the task's file is not needed.
 
-    The manifest of an interaction request does not say which of its interactions were drawn for the test; the per-user
-    table does.
+    Its train and validation parts are empty, as lists are of test examples alone.
     """
     row = {name: number for number, name in enumerate(dataset.items.ids)}
     width = max(len(dataset.items), 1)
@@ -223,33 +213,27 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
     listed = [(user, row[name]) for user, name in manifest.forget_interactions]
     pairs = np.asarray(listed, dtype=np.int64).reshape(-1, 2)
     single = manifest.kind is ConceptKind.INTERACTION
-    forgotten = pairs[:, 0] * width + pairs[:, 1]
 
-    def divided(part: Examples) -> Groups:
-        gone = np.isin(part.users * width + part.targets, forgotten) if single else items[part.targets]
-        return Groups(forget=part.subset(gone), retain=part.subset(~gone))
-
-    train, valid, test = (divided(part) for part in (dataset.train, dataset.valid, dataset.test))
-    if single:
-        tested = found.users(Group.FORGET) * width + found.targets(Group.FORGET)
-        drawn = train.forget.subset(np.isin(train.forget.users * width + train.forget.targets, tested))
-        test = Groups(forget=drawn, retain=dataset.test)
-    split = ForgetSplit(manifest.kind, items, pairs, train, valid, test, manifest)
-    if single and found.record.holdout:
-        # What is never trained on is not to be forgotten either.
-        split = replace(split, pairs=carve(dataset, split)[1].pairs)
-    for group, part in ((Group.FORGET, split.test.forget), (Group.RETAIN, split.test.retain)):
-        if not _equal((part.users, part.targets), (found.users(group), found.targets(group))):
+    def tested(part: Examples, group: Group) -> Examples:
+        users, targets = _tested(found, group)
+        chosen = part.subset(np.isin(part.users * width + part.targets, users * width + targets))
+        if not np.array_equal([chosen.users, chosen.targets], [users, targets]):
             raise CorruptArtefact(
                 f"the {group.value} test examples of the dataset are not those of the per-user table",
                 where=found.record.cell.task,
                 hint=f"make the run again: {found.record.command}",
             )
+        return chosen
+
+    # Interactions to be forgotten are train examples; which of them were drawn for the test, the table says.
+    forget = tested(dataset.train if single else dataset.test, Group.FORGET)
+    none = Groups(forget.subset(np.zeros(0, dtype=np.int64)), forget.subset(np.zeros(0, dtype=np.int64)))
+    test = Groups(forget, tested(dataset.test, Group.RETAIN))
+    split = ForgetSplit(manifest.kind, items, pairs, none, none, test, manifest)
+    if single and found.record.holdout:
+        # What is never trained on is not to be forgotten either.
+        split = replace(split, pairs=carve(dataset, split)[1].pairs)
     return split
-
-
-def _equal(one: tuple[IntArray, IntArray], other: tuple[IntArray, IntArray]) -> bool:
-    return np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
 RULE = (
@@ -278,7 +262,9 @@ def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
         )
     others = lists[REFERENCES:] or lists[1:]
     changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
-    concept = [_concept_items(scene, each, users) for each in (lists[0], *others)]
+    concept = [
+        concept_places(scene.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
+    ]
     left = np.mean([concept[0] - each for each in concept[1:]], axis=0)
     order = np.lexsort((np.arange(len(users)), -left, -changes))
     _, first = np.unique(users[order], return_index=True)
@@ -306,7 +292,3 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
             hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
-
-
-def _concept_items(scene: Scene, lists: Ranking, users: IntArray) -> IntArray:
-    return np.asarray(concept_places(scene.split, lists.items[:, :LIST_LENGTH], users).sum(axis=1), dtype=np.int64)

@@ -5,25 +5,22 @@ The same results give the same bytes: no date, no version of a program and no ra
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import resources
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.reporting.figures.measurements import SECOND
-from genrec_unlearn_bench.reporting.figures.model import PALETTE, Figure, Look, Panel, Series, Width
-from genrec_unlearn_bench.reporting.latex.escape import escape, label
+from genrec_unlearn_bench.config import one_of
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, Figure, Look, Panel, Series, Width
+from genrec_unlearn_bench.reporting.latex_text import escape, label
 from genrec_unlearn_bench.reporting.wording import csv_text
 
 if TYPE_CHECKING:
@@ -196,7 +193,7 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
         if any(each.look.hollow for each in series):
             line = 0.0 if rows else 1.0
             looks[figure.variants[0]] = Look(_GREY, "o", width=line)
-            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND, hollow=True)
+            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND_DASH, hollow=True)
     if not looks:
         return
     columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)
@@ -311,9 +308,8 @@ def _shared(ones: Boxes, others: Boxes) -> Boxes:
     return area
 
 
-@dataclass(frozen=True)
-class Written:
-    """One file of a figure, by its name in the folder."""
+class Written(NamedTuple):
+    """One file of a figure."""
 
     name: str
     content: bytes
@@ -321,17 +317,18 @@ class Written:
 
 def figure_files(figure: Figure, formats: Sequence[str], width: Width) -> tuple[Written, ...]:
     """The pictures in the formats asked for, ``<name>.csv`` and ``<name>.tex``. Raises UnknownName for a format."""
+    import pandas as pd
+
     for name in formats:
-        if name not in _METADATA:
-            raise UnknownName("format", name, FORMATS)
-    out = [Written(f"{figure.name}.{name}", _picture(figure, name, width)) for name in formats]
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(figure.heads)
-    writer.writerows([_cell(value) for value in row] for row in figure.rows)
-    out.append(Written(f"{figure.name}.csv", table.getvalue().encode()))
-    out.append(Written(f"{figure.name}.tex", snippet(figure, width, formats).encode()))
-    return tuple(out)
+        one_of("format", name, FORMATS)
+    rows = [[csv_text(value) if isinstance(value, str) else value for value in row] for row in figure.rows]
+    # Six digits, as in every other file; empty where nothing was measured.
+    table = pd.DataFrame(rows, columns=figure.heads).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return (
+        *(Written(f"{figure.name}.{name}", _picture(figure, name, width)) for name in formats),
+        Written(f"{figure.name}.csv", table.encode()),
+        Written(f"{figure.name}.tex", snippet(figure, width, formats).encode()),
+    )
 
 
 def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> str:
@@ -357,10 +354,3 @@ def _picture(figure: Figure, format_: str, width: Width) -> bytes:
         # Drawn anew for every format, as a layout that was made for one is not that of another.
         draw(figure, width).savefig(buffer, format=format_, metadata=dict(_METADATA[format_]))
     return buffer.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, float):
-        # Six digits, as in every other file; empty where nothing was measured.
-        return format(value, ".6g") if math.isfinite(value) else ""
-    return csv_text(value) if isinstance(value, str) else value

@@ -55,7 +55,7 @@ class Look:
     Attributes:
         width: Of its line; 0 = marks alone.
         dash: In points on and off; empty = solid.
-        order: Drawing order; higher covers lower.
+        order: Higher covers lower.
         size: Of its marks, in points.
         edge: Colour of the marks' edges, where it is not ``colour``.
     """
@@ -78,21 +78,19 @@ PALETTE: tuple[tuple[str, str], ...] = (
     ("#E69F00", "v"),
     ("#56B4E9", "P"),
 )
-"""Colours of Okabe and Ito with the marker of each. One figure shows as many rows besides the references."""
+"""Colours with the marker of each. One figure shows as many rows besides the references."""
 ORIGINAL = Look("#000000", "x", width=1.3, order=3.0)
 ORACLE = Look("#707070", "+", width=1.8, order=2.5)
+SECOND_DASH = (3.2, 1.6)
+"""Of a second variant, whose marks are hollow."""
 _FLOOR = Look("#A0A0A0", "", width=1.0, dash=(1.0, 1.5), order=1.0)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number of a figure.
+    """A mean over seeds with its interval; NaN where there is none.
 
-    Attributes:
-        mean: Over seeds; NaN where nothing was measured.
-        low, high: NaN where there is no interval.
-        seeds: How many training seeds it is the mean of.
-        interval: A t interval from two seeds up; of one seed, the interval that the measurement itself gives.
+    The interval is a t interval from two seeds up; of one seed, that which the measurement itself gives.
     """
 
     mean: float
@@ -145,9 +143,9 @@ class Panel:
         ticks: Positions on the axis of x with their names, which may be empty; matplotlib's own where there are none.
         line: A dotted line at this value: chance, no change.
         band: A range that chance stays within.
+        symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
         apart: Whether the marks of one position are drawn next to each other, with whiskers in place of bands: for few
             positions that are one apart.
-        symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
     """
 
     title: str
@@ -187,12 +185,10 @@ class Figure:
 
     @property
     def heads(self) -> tuple[object, ...]:
-        """Columns of its CSV."""
         return self.table[0] if self.table else COLUMNS
 
     @property
     def rows(self) -> tuple[tuple[object, ...], ...]:
-        """Its numbers."""
         if self.table:
             return self.table[1:]
         return tuple(
@@ -237,7 +233,6 @@ class Cast:
     Attributes:
         rows: All but the original and the oracle, in the order of tables.
         looks: Of every label, including the references; the same in all figures of the block.
-        original, oracle: Their labels.
         notes: Which rows are left out, as sentences.
     """
 
@@ -255,16 +250,16 @@ class Cast:
             row
             for row in block.rows
             if row.label not in (original, oracle)
-            and (not request.methods or any(row.method == p or fnmatchcase(row.method, p) for p in request.methods))
+            and (not request.methods or any(fnmatchcase(row.method, pattern) for pattern in request.methods))
         ]
         kept = tuple(row for row in chosen if not row.diverged)
-        references = {original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         notes = tuple(
             f"Left out: {row.label}, which diverged in {len(row.diverged)} of {len(row.results)} runs."
             for row in chosen
             if row.diverged
         )
-        return cls(kept, {**_looks(kept), **references}, original, oracle, notes)
+        looks = {**_looks(kept), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
+        return cls(kept, looks, original, oracle, notes)
 
     def only(self, rows: Sequence[Row]) -> Cast:
         """Some of the rows; they keep their looks unless two would share one."""
@@ -282,6 +277,10 @@ class Cast:
             yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
 
 
+def _looks(rows: Sequence[Row]) -> dict[str, Look]:
+    return {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(rows)}
+
+
 def panel_figure(
     kind: str,
     block: Block,
@@ -293,23 +292,16 @@ def panel_figure(
     variants: tuple[str, str] = ("", ""),
 ) -> Figure:
     """A figure of panels; its caption also says what bands are, over how many seeds, and who is left out."""
-    sentences = (*caption, *_intervals_and_seeds(panels), *cast.notes)
-    return Figure(file_name(kind, block.key, ending), kind, block.key, tuple(panels), sentences, variants)
-
-
-def _intervals_and_seeds(panels: Sequence[Panel]) -> Iterator[str]:
     estimates = [each for panel in panels for series in panel.series for _, each in series.points]
     intervals = {each.interval for each in estimates if each.banded}
-    if "t over seeds" in intervals:
-        yield "Bands and whiskers: 95 % t intervals over training seeds."
-    if "of the measurement" in intervals:
-        yield "Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples."
     counts = [each.seeds for each in estimates]
-    yield f"Seeds: {spanned((min(counts), max(counts)))}."
-
-
-def _looks(rows: Sequence[Row]) -> dict[str, Look]:
-    return {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(rows)}
+    sentences = list(caption)
+    if "t over seeds" in intervals:
+        sentences.append("Bands and whiskers: 95 % t intervals over training seeds.")
+    if "of the measurement" in intervals:
+        sentences.append("Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples.")
+    sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *cast.notes]
+    return Figure(file_name(kind, block.key, ending), kind, block.key, tuple(panels), tuple(sentences), variants)
 
 
 def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") -> NotDrawn:

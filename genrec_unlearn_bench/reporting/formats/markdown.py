@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
-from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, column_title, line_label, show
+from genrec_unlearn_bench.reporting.sentences import notes
+from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
 
 
@@ -52,12 +52,12 @@ def _table(table: Table) -> Iterable[str]:
 
 
 def _label(line: Line) -> str:
-    label = markdown_text(line_label(line))
+    label = markdown_text(line.name)
     return f"{label} (ref.)" if line.kind == "reference" else label
 
 
 def _head(column: Column, *, task: bool) -> str:
-    parts = (column.top if task else "", column.head, column_title(column))
+    parts = (column.top if task else "", column.head, column.full_title)
     return markdown_text(" ".join(part for part in parts if part))
 
 

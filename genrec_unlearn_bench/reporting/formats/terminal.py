@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid, plain_grid, print_sentences
-from genrec_unlearn_bench.reporting.formats.notes import notes
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
-from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, column_title, line_label, show
+from genrec_unlearn_bench.reporting.sentences import notes
+from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import bare, visible
 
 if TYPE_CHECKING:
@@ -92,14 +92,14 @@ def _grid(section: Section, task: str, *, typed: bool) -> WideGrid:
     columns = [lines[0].entries[i].column for i in chosen]
     rows = [
         GridRow(
-            names=(line_label(line),),
+            names=(line.name,),
             cells=[_cell(show(line.entries[i]), typed=typed) for i in chosen],
             style="dim" if line.kind == "reference" else "",
             section=place > 0 and line.kind != lines[place - 1].kind,
         )
         for place, line in enumerate(lines)
     ]
-    return WideGrid(("",), [(column.head, column_title(column)) for column in columns], rows)
+    return WideGrid(("",), [(column.head, column.full_title) for column in columns], rows)
 
 
 def _cell(shown: Shown, *, typed: bool) -> Text:

@@ -70,7 +70,6 @@ def compare_users(
     rows = len(values)
     _, index = np.unique(owners[measured], return_inverse=True)
     sums = np.bincount(index, weights=values)
-    users = len(sums)
     if not rows:
         return UserComparison(np.nan, np.nan, np.nan, np.nan, 0, 0, permutations)
     estimate = float(values.mean())
@@ -82,7 +81,7 @@ def compare_users(
         high=estimate + half,
         p=(hits + 1) / (permutations + 1),
         rows=rows,
-        users=users,
+        users=len(sums),
         permutations=permutations,
     )
 

@@ -16,7 +16,7 @@ from tests.reporting.examples.scenes import made_page, made_scene
 @pytest.mark.parametrize("beam", [10, 50])
 def test_lists_marks_and_sums(scene: Scene, beam: int) -> None:
     page = made_page(scene, ids=True, beam=beam)
-    assert page.labels == ("original", "retrain", "npo", "tracer")
+    assert [shown.label for shown in page.examples[0].lists] == ["original", "retrain", "npo", "tracer"]
     assert page.depth == beam
     leaks = 0
     for example in page.examples:

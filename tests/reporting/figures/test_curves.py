@@ -12,7 +12,7 @@ from scipy import stats
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.measurements import estimates, read_tables
+from genrec_unlearn_bench.reporting.figures.catalogue import estimates, read_tables
 from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, Cast, FigureRequest, mean_of
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.figures.model import Estimate, FigureRequest, NotDrawn
-from genrec_unlearn_bench.reporting.figures.pareto import OTHERS, Trade, draw_pareto, front, trades
+from genrec_unlearn_bench.reporting.figures.records import OTHERS, Trade, draw_pareto, front, trades
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.planting import FORGET, RETAIN, board_of, plant

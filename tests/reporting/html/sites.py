@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.html.render import render_html
+from genrec_unlearn_bench.reporting.html_page import render_html
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.results import Source

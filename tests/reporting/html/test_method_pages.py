@@ -8,8 +8,7 @@ from pathlib import Path
 
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.html.method_pages import config_fields, method_pages
-from genrec_unlearn_bench.reporting.html.task_pages import task_pages
+from genrec_unlearn_bench.reporting.html_subjects import config_fields, method_pages, task_pages
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_records, make_results, make_synthetic_board
 from tests.reporting.html.sites import page_of

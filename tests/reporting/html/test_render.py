@@ -17,9 +17,9 @@ from tempfile import gettempdir
 import pytest
 
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.html.render import SCRIPTS, data_block
+from genrec_unlearn_bench.reporting.html_page import SCRIPTS, data_block
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-from genrec_unlearn_bench.reporting.verdicts import standing
+from genrec_unlearn_bench.reporting.verdicts import sort_key
 from tests.reporting.boards import make_synthetic_board
 from tests.reporting.html.sites import ODD, data_of, odd_board, odd_page, page, page_of
 
@@ -163,7 +163,7 @@ def test_rows_are_in_the_order_of_their_verdicts() -> None:
     data = data_of(page())
     block = data["blocks"][data["start"]]
     shown = re.findall(r'<tr data-row="([^"]+)"', page())[: len(block["rows"])]
-    methods = {row["label"]: standing(row["order"]) for row in block["rows"] if row["kind"] == "method"}
+    methods = {row["label"]: sort_key(row["order"]) for row in block["rows"] if row["kind"] == "method"}
     orders = [methods[label] for label in shown if label in methods]
     assert orders == sorted(orders)
     assert shown[-3:] == ["original", "retrain", "popularity"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.reporting.latex.escape import escape, label, printable, shorten
+from genrec_unlearn_bench.reporting.latex_text import escape, label, printable, shorten
 from tests.reporting.latex.odd import ODD
 
 ALLOWED = re.compile(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.reporting.latex.render import PACKAGES, render_latex
+from genrec_unlearn_bench.reporting.latex_tables import PACKAGES, render_latex
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
@@ -106,7 +106,7 @@ def test_a_fragment_fits_another_document(options: str, tmp_path: Path) -> None:
 
 
 def test_every_reference_of_ours_is_complete(tmp_path: Path) -> None:
-    from genrec_unlearn_bench.reporting.bibliography import references
+    from genrec_unlearn_bench.reporting.paper import references
 
     entries = {entry.key: entry.text() for found in references().values() for entry in found}
     (tmp_path / "all.bib").write_text("\n\n".join(entries.values()), encoding="utf-8")

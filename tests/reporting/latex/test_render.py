@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.reporting.latex.pages import LINES, WIDEST, pages_of
-from genrec_unlearn_bench.reporting.latex.render import render_latex
+from genrec_unlearn_bench.reporting.latex_tables import LINES, WIDEST, pages_of, render_latex
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.reported import beside

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from genrec_unlearn_bench.errors import DataMissing
-from genrec_unlearn_bench.reporting.across import Across, across
+from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
-from genrec_unlearn_bench.reporting.html.method_pages import ConfigField, MethodPage, method_pages
-from genrec_unlearn_bench.reporting.html.task_pages import task_pages
+from genrec_unlearn_bench.reporting.html_subjects import method_pages, task_pages
 from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside
-from genrec_unlearn_bench.reporting.results import Result, Source
+from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
-from genrec_unlearn_bench.reporting.verdicts import standing
+from genrec_unlearn_bench.reporting.verdicts import sort_key
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -49,19 +49,16 @@ def render_html(
     protocol: StatisticsProtocol,
     *,
     baseline: str | None = None,
-    compared: Sequence[Across] | None = None,
     reported: Sequence[Beside] | None = None,
     manifests: Path | None = None,
     health: Path | None = None,
     code: str = "",
     files: Sequence[str] = (),
-    title: str = TITLE,
 ) -> str:
     """The whole page. The same board gives the same bytes.
 
     Args:
         baseline: Label of the row that others are tested against; each layout's where none is given.
-        compared: Methods compared across blocks, where that has been done already.
         reported: A paper's own numbers beside ours.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench data sids --json``.
@@ -71,49 +68,33 @@ def render_html(
     Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
     """
     results = [run for block in board.blocks for row in block.rows for run in row.results.values()]
-    tables = _tables(board, results, protocol, baseline)
-    content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
-    if tables:
-        compared = across(tables[0].analysis) if compared is None else compared
-        content = document(tables, across=compared, reported=reported, brief=True)
-    blocks = content["blocks"]
-    start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
-    content |= {"title": title, "start": start}
-    return _rendered(
-        content,
-        protocol=protocol,
-        order=sorted(range(len(blocks)), key=lambda place: (place != start, place)),
-        tasks=task_pages(board.blocks, manifests=manifests, health=health),
-        submissions=_submissions(board),
-        code=code,
-        files=files,
-        results=len({(run.key, run.source.name) for run in results}),
-    )
-
-
-def _rendered(content: Mapping[str, Any], **more: Any) -> str:
-    """The template with the document, and what else it shows."""
+    content = _content(board, results, protocol, baseline, reported)
     blocks = content["blocks"]
     roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
     pages = method_pages(list(roles))
-    style = template_file("site", "style.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(template_file("site", name) for name in SCRIPTS) + "\n})();\n"
+    settings = Counter(field for page in pages.values() for field in page.fields)
+    submissions = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
+    scripts = "\n".join(template_file("site", name) for name in SCRIPTS)
     template = html_environment().get_template("page.html.j2")
     return template.render(
-        title=content["title"],
+        title=TITLE,
         document=content,
+        protocol=protocol,
+        order=sorted(range(len(blocks)), key=lambda place: (place != content["start"], place)),
         groups=GROUPS,
         rows_of=_rows_of,
-        overview=_overview(blocks),
         methods=pages,
-        shared=_shared_fields(pages.values()),
+        # With the same default in three methods or more.
+        shared=[field for field, number in settings.items() if number >= 3],
         roles=roles,
-        style=trusted(style),
-        style_hash=inline_hash(style),
-        script=trusted(script),
-        script_hash=inline_hash(script),
-        data=trusted(data_block(content)),
-        **more,
+        tasks=task_pages(board.blocks, manifests=manifests, health=health),
+        submissions=[source for name, source in sorted(submissions.items()) if name],
+        code=code,
+        files=files,
+        results=len({(run.key, run.source.name) for run in results}),
+        style=template_file("site", "style.css"),
+        script=f"(() => {{\n'use strict';\n{scripts}\n}})();\n",
+        data=data_block(content),
     )
 
 
@@ -126,10 +107,13 @@ def data_block(content: Mapping[str, Any]) -> str:
 
 
 def html_environment() -> Environment:
-    """Templates of pages: all values are escaped, and a name that is not there is a fault."""
+    """Templates of pages: all values are escaped, and a name that is not there is a fault.
+
+    Its filter ``inline_hash`` names an inline script or style as a content security policy does.
+    """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         autoescape=True,
         loader=FunctionLoader(lambda name: template_file("site", name)),
         undefined=StrictUndefined,
@@ -137,6 +121,12 @@ def html_environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["inline_hash"] = _inline_hash
+    return environment
+
+
+def _inline_hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def template_file(folder: str, name: str) -> str:
@@ -145,35 +135,26 @@ def template_file(folder: str, name: str) -> str:
     return place.read_text(encoding="utf-8")
 
 
-def trusted(text: str) -> str:
-    """Our own files and the escaped data block, which autoescaping would break."""
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704 - see above
-
-
-def inline_hash(text: str) -> str:
-    """As a content security policy names an inline script or style."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _tables(board: Board, results: Sequence[Result], protocol: StatisticsProtocol, baseline: str | None) -> list[Table]:
-    """The tables of every layout that some result fills, at the protocol's beam."""
+def _content(
+    board: Board,
+    results: Sequence[Result],
+    protocol: StatisticsProtocol,
+    baseline: str | None,
+    reported: Sequence[Beside] | None,
+) -> dict[str, Any]:
+    """The document of every layout that some result fills, at the protocol's beam."""
     kinds, variant_of = task_kinds(results), variants()
-    out: list[Table] = []
+    tables: list[Table] = []
     for name, layout in layouts().items():
-        if name in OFFLINE:
-            continue
-        try:
-            out += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)
-        except DataMissing:
-            continue
-    return out
-
-
-def _submissions(board: Board) -> list[Source]:
-    found = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
-    return [source for name, source in sorted(found.items()) if name]
+        if name not in OFFLINE:
+            with suppress(DataMissing):
+                tables += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)
+    content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
+    if tables:
+        content = document(tables, across=across(tables[0].analysis), reported=reported, brief=True)
+    blocks = content["blocks"]
+    start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
+    return {**content, "title": TITLE, "start": start}
 
 
 def _importance(block: Mapping[str, Any]) -> tuple[int, int]:
@@ -185,22 +166,4 @@ def _importance(block: Mapping[str, Any]) -> tuple[int, int]:
 def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     """Rows of a kind: methods and controls by their verdicts, references in their own order."""
     found = [row for row in block["rows"] if row["kind"] == kind]
-    return found if kind == "reference" else sorted(found, key=lambda row: (*standing(row["order"]), row["label"]))
-
-
-def _overview(blocks: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str, list[Any]]]]]:
-    """For every kind but references: label, method and its row in each block."""
-    out = []
-    for kind, heading in GROUPS[:2]:
-        found = {row["label"]: row["method"] for block in blocks for row in block["rows"] if row["kind"] == kind}
-        by_block = [{row["label"]: row for row in block["rows"]} for block in blocks]
-        out.append(
-            (heading, [(label, found[label], [rows.get(label) for rows in by_block]) for label in sorted(found)])
-        )
-    return out
-
-
-def _shared_fields(pages: Iterable[MethodPage]) -> list[ConfigField]:
-    """Settings that three methods or more have with the same default."""
-    count = Counter(field for page in pages for field in page.fields)
-    return [field for field, number in count.items() if number >= 3]
+    return found if kind == "reference" else sorted(found, key=lambda row: (*sort_key(row["order"]), row["label"]))

@@ -1,16 +1,25 @@
-"""Tuning rule (protocol, sec. 5): trials, their validation numbers, and the choice among them.
+"""Tuning rule (protocol, sec. 5): the configurations that are tried, their validation numbers, and the choice.
 
-Lowest forget HR@10 among the trials that keep 97 % of the original's retain NDCG@10, both on validation and as means
-over the tuning seeds. Ties in HR@10 go to the higher retain NDCG@10, then to the earlier trial. Where none keeps
-enough, the one that keeps most is taken and flagged. A trial that diverged is never taken.
+The search space is the product of the values that a method's configuration fields list under ``search``; a method that
+lists nothing has one configuration, its default. Where there are more than may be tried, the default is kept and the
+rest drawn without replacement by the method's name alone: the same for every task and backbone, and fewer trials are a
+part of more.
+
+The choice is the lowest forget HR@10 among the trials that keep 97 % of the original's retain NDCG@10, both on
+validation and as means over the tuning seeds. Ties in HR@10 go to the higher retain NDCG@10, then to the earlier trial.
+Where none keeps enough, the one that keeps most is taken and flagged. A trial that diverged is never taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.method import MethodConfig
 
 FLOOR = 0.97
 """Share of the original's retain NDCG@10 that must be left."""
@@ -26,6 +35,40 @@ RULE = (
     f"seeds, beam {BEAM}; ties to the higher retain NDCG@10, then to the earlier trial; none feasible: highest retain "
     "NDCG@10"
 )
+
+
+def search_space(config: type[MethodConfig], fixed: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
+    """Field -> the values that may be tried, without the fields that are ``fixed``."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, field in config.model_fields.items():
+        extra = field.json_schema_extra
+        values = extra.get("search") if isinstance(extra, dict) else None
+        if values is None or name in (fixed or {}):
+            continue
+        if not isinstance(values, list | tuple) or not values:
+            raise ConfigError([f"{name}: `search` is to be a list of values, not {values!r}"], where=config.__name__)
+        found[name] = tuple(values)
+    return found
+
+
+def configurations(
+    config: type[MethodConfig], fixed: Mapping[str, Any], *, name: str, limit: int
+) -> tuple[MethodConfig, ...]:
+    """At most ``limit`` different configurations, the default (with ``fixed`` in it) first.
+
+    Raises ConfigError where ``fixed`` or a listed value is none the method takes.
+    """
+    space = search_space(config, fixed)
+    default = parse(config, fixed, where="--set")
+    made = {default.model_dump_json(): default}
+    for values in product(*space.values()):
+        one = parse(config, {**fixed, **dict(zip(space, values, strict=True))}, where=f"the search space of {name}")
+        made.setdefault(one.model_dump_json(), one)
+    rest = list(made.values())[1:]
+    if len(rest) > limit - 1:
+        drawn = numpy_generator(0, "tuning", name).permutation(len(rest))[: limit - 1]
+        rest = [rest[index] for index in sorted(drawn.tolist())]
+    return (default, *rest)
 
 
 class Measured(StrictModel):
@@ -56,7 +99,7 @@ class Trial(StrictModel):
     """Unlearning and validation, all seeds together."""
     diverged: bool
     seeds: tuple[Measured, ...]
-    """The same by seed; a trial that diverged at one seed is not repeated at the next."""
+    """By seed; a trial that diverged at one seed is not repeated at the next."""
 
 
 def mean_trial(config: dict[str, Any], seeds: Sequence[Measured]) -> Trial:

@@ -1,17 +1,133 @@
-"""Reads BibTeX of ours and of strangers: well-formed entries without commands that could do more than print.
+"""Text and BibTeX from outside made harmless and printable for pdflatex with T1 fonts and UTF-8 input.
 
-A .bib file ends up as TeX in somebody's paper, so what a submission brings is parsed, checked against a list of
-allowed commands and written anew, never passed on as it came.
+Names come from files that strangers wrote. Nothing of them may run as TeX or stop it, and what pdflatex has no letter
+for has to stay readable: it becomes its code, ``[U+1F600]``. A .bib file ends up as TeX in somebody's paper, so what a
+submission brings is parsed, checked against a list of allowed commands and written anew, never passed on as it came.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.reporting.latex.escape import printable
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    # After the \\ of the line before, these would be read as its arguments.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+}
+_LIGATURES = "-,'"
+"""Two of a kind in a row would be printed as another character."""
+
+_MATHS = {
+    "↓": r"\downarrow",
+    "↑": r"\uparrow",
+    "→": r"\rightarrow",
+    "±": r"\pm",
+    "×": r"\times",
+    "−": "-",
+    "≤": r"\leq",
+    "≥": r"\geq",
+    "≈": r"\approx",
+    "†": r"\dagger",
+    "⁺": "^{+}",
+    "⁻": "^{-}",
+}
+_GREEK = "αβγδεηθλμπρστφχωΓΔΘΛΣΦΩ"
+_COMMANDS = (
+    "alpha beta gamma delta varepsilon eta theta lambda mu pi rho sigma tau varphi chi omega "
+    "Gamma Delta Theta Lambda Sigma Phi Omega"
+)
+_MATHS |= {letter: f"\\{name}" for letter, name in zip(_GREEK, _COMMANDS.split(), strict=True)}
+
+_LETTERS = frozenset(
+    # Latin-1 without its controls, the no-break space and the soft hyphen.
+    [chr(code) for code in range(0xA1, 0x100) if code != 0xAD]
+    # Latin Extended-A and what else T1 and TS1 declare; found by setting every character (tests/reporting/latex).
+    + [chr(c) for c in range(0x100, 0x180) if c not in (0x126, 0x127, 0x138, 0x13F, 0x140, 0x149, 0x166, 0x167, 0x17F)]
+    + list("–—‘’‚“”„‡•…‰‹›€™ȘșȚțẞƒ")
+)
+
+SHOWN = 12
+"""Codes shown of a run of characters without a letter."""
+
+
+def escape(text: str) -> str:
+    """TeX that prints ``text`` and does nothing else, on one line."""
+    out: list[str] = []
+    run: list[str] = []
+    before = ""
+    for character in [*unicodedata.normalize("NFC", " ".join(text.split())), ""]:
+        found = _one(character)
+        if found is None:
+            run.append(f"{ord(character):04X}")
+        else:
+            if run:
+                more = f" … {len(run) - SHOWN} more" if len(run) > SHOWN else ""
+                out.append(f"{{[}}U+{' '.join(run[:SHOWN])}{more}{{]}}")
+                run = []
+            out.append("{}" + found if character and character == before and character in _LIGATURES else found)
+        before = character
+    return "".join(out)
+
+
+def printable(text: str) -> str:
+    """The text with what pdflatex cannot print as codes, its commands untouched: for BibTeX that was checked."""
+    out = []
+    for character in unicodedata.normalize("NFC", text):
+        plain = character in "\n\t" or " " <= character <= "~" or character in _LETTERS
+        out.append(character if plain else _maths(character) or f"[U+{ord(character):04X}]")
+    return "".join(out)
+
+
+def shorten(text: str, width: int = 40) -> str:
+    """The text in at most ``width`` characters, cut in its middle: the ends are what tells names apart."""
+    text = " ".join(text.split())
+    if len(text) <= width:
+        return text
+    head = (width - 1) * 2 // 3
+    return f"{text[:head]}…{text[head + 1 - width :]}"
+
+
+def label(text: str) -> str:
+    """A name for ``\\label`` and ``\\ref``: letters, digits, hyphens and colons."""
+    kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
+    return "-".join(part for part in kept.split("-") if part) or "unnamed"
+
+
+def _one(character: str) -> str | None:
+    """TeX for one character; None where pdflatex has no letter for it."""
+    if character == "":
+        return ""
+    if character in _SPECIAL:
+        return _SPECIAL[character]
+    if " " <= character <= "~" or (character in _LETTERS and character not in _MATHS):
+        return character
+    return _maths(character)
+
+
+def _maths(character: str) -> str | None:
+    return rf"\ensuremath{{{_MATHS[character]}}}" if character in _MATHS else None
+
 
 LONGEST = 20_000
 """Characters of BibTeX that are read from one submission."""

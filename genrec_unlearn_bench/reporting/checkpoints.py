@@ -1,15 +1,15 @@
-"""Two checkpoints compared on the same test users, seed by seed: a claim about these checkpoints and no others.
+"""Two checkpoints compared on the same test users, seed by seed: tests, terminal output and JSON.
 
 Another training seed would give other checkpoints, so what is found here says nothing about the methods; for these
-there is ``pairs``.
+there is ``comparisons``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,19 @@ from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
 from genrec_unlearn_bench.files import file_digest
-from genrec_unlearn_bench.reporting.board import Block, Row
+from genrec_unlearn_bench.pipeline.results import PER_USER
+from genrec_unlearn_bench.reporting.board import BlockKey, Row
+from genrec_unlearn_bench.reporting.comparisons import SCHEMA_VERSION, PairedBlock, interval_text, names_of, numbers
+from genrec_unlearn_bench.reporting.formats.grid import plain_grid
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.users import UserComparison, compare_users
+from genrec_unlearn_bench.reporting.statistics.users import CLAIM, UserComparison, compare_users
+from genrec_unlearn_bench.reporting.tables import decimals
+from genrec_unlearn_bench.reporting.wording import p_text, six, visible
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
 FloatArray = NDArray[np.float64]
 
@@ -43,6 +49,7 @@ USER_METRICS = (*_RANKS, *_SIMILARITIES, "concept-rate@10")
 class CheckpointPair:
     """One seed's two checkpoints on one measure."""
 
+    key: BlockKey
     seed: int
     measure: Measure
     first: str
@@ -61,15 +68,9 @@ def user_values(block: UserBlock, metric: str) -> FloatArray:
 
 
 def compare_checkpoints(
-    block: Block,
-    first: Row,
-    second: Row,
-    measures: Sequence[Measure],
-    protocol: StatisticsProtocol,
-    *,
-    seeds: Sequence[int] = (),
+    pair: PairedBlock, protocol: StatisticsProtocol, *, seeds: Sequence[int] = ()
 ) -> tuple[CheckpointPair, ...]:
-    """Every shared seed's checkpoints on every measure.
+    """Every shared seed's checkpoints on every measure of a compared pair of rows.
 
     Args:
         seeds: Training seeds to look at; all that both rows have where none are named.
@@ -79,6 +80,8 @@ def compare_checkpoints(
         DataMissing: A run has no per-user table.
         CorruptArtefact: A table was changed, or the two are not of the same test examples.
     """
+    first, second, key = pair.first, pair.second, pair.block.key
+    measures = [each.measure for each in pair.measures]
     for measure in measures:
         if measure.metric not in USER_METRICS:
             raise UsageError(
@@ -90,15 +93,15 @@ def compare_checkpoints(
     if absent or not shared:
         raise UsageError(
             f"{first.label} and {second.label} do not both have seed {', '.join(map(str, absent)) or 'any'}"
-            f" in {block.key.title}",
+            f" in {key.title}",
             hint=f"shared seeds: {', '.join(map(str, shared)) or 'none'}",
         )
     out: list[CheckpointPair] = []
     for seed in seeds or shared:
         tables = [_table(row, seed) for row in (first, second)]
         for measure in measures:
-            one, two = (_chosen(table, measure) for table in tables)
-            _same(one, two, measure, block)
+            one, two = (_examples(table, measure) for table in tables)
+            _check_same(one, two, measure, key)
             found = compare_users(
                 user_values(one, measure.metric),
                 user_values(two, measure.metric),
@@ -107,13 +110,13 @@ def compare_checkpoints(
                 permutations=protocol.user_permutations,
                 confidence=protocol.confidence,
             )
-            out.append(CheckpointPair(seed, measure, first.label, second.label, found))
+            out.append(CheckpointPair(key, seed, measure, first.label, second.label, found))
     return tuple(out)
 
 
 def _table(row: Row, seed: int) -> pd.DataFrame:
     result = row.results[seed]
-    path: Path = result.per_user
+    path = result.folder / PER_USER
     if not path.is_file():
         raise DataMissing(
             f"{row.label} at seed {seed} has no per-user table",
@@ -127,35 +130,77 @@ def _table(row: Row, seed: int) -> pd.DataFrame:
     return read_per_user(path)
 
 
-def _chosen(table: pd.DataFrame, measure: Measure) -> UserBlock:
+def _examples(table: pd.DataFrame, measure: Measure) -> UserBlock:
     """The rows of a group at a beam, in the order of the test examples."""
     rows = table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)]
     return UserBlock(measure.group, measure.beam or 0, rows.sort_values("example", kind="stable"))
 
 
-def _same(one: UserBlock, two: UserBlock, measure: Measure, block: Block) -> None:
+def _check_same(one: UserBlock, two: UserBlock, measure: Measure, key: BlockKey) -> None:
     """Refuse rows of different test examples. A published table has other numbers for users and no targets."""
+    hidden = any(bool((block.integers("target") < 0).all()) for block in (one, two))
     same = {
         "examples": np.array_equal(one.integers("example"), two.integers("example")),
         "users": np.array_equal(_numbered(one), _numbered(two)),
-        "targets": _hidden(one) or _hidden(two) or np.array_equal(one.integers("target"), two.integers("target")),
+        "targets": hidden or np.array_equal(one.integers("target"), two.integers("target")),
     }
     differing = [name for name, equal in same.items() if not equal]
     if differing:
         raise CorruptArtefact(
             f"the two tables are not of the same test examples: other {' and '.join(differing)} for {measure.text}",
-            where=block.key.title,
+            where=key.title,
             hint="compare runs of the same task and dataset",
         )
 
 
 def _numbered(block: UserBlock) -> NDArray[np.int64]:
     """[M] users by order of first appearance, whatever they are called."""
-    _, first, inverse = np.unique(block.integers("user"), return_index=True, return_inverse=True)
-    order = np.empty(len(first), dtype=np.int64)
-    order[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return np.asarray(order[inverse])
+    import pandas as pd
+
+    return np.asarray(pd.factorize(block.integers("user"))[0], dtype=np.int64)
 
 
-def _hidden(block: UserBlock) -> bool:
-    return bool((block.integers("target") < 0).all())
+def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol) -> dict[str, Any]:
+    """The document of ``bench results compare --users --json``; p-values are not corrected."""
+    return {
+        "kind": "genrec-unlearn-bench checkpoints",
+        "schema_version": SCHEMA_VERSION,
+        "claim": CLAIM,
+        "protocol": protocol.model_dump(mode="json"),
+        "comparisons": [
+            {
+                **names_of(pair.key),
+                "seed": pair.seed,
+                "measure": pair.measure.text,
+                "first": pair.first,
+                "second": pair.second,
+                "difference": six(pair.found.estimate),
+                **numbers(pair.found, "low", "high", "p"),
+                **{name: getattr(pair.found, name) for name in ("rows", "users", "permutations")},
+            }
+            for pair in found
+        ],
+    }
+
+
+def draw_checkpoints(console: Console, found: Sequence[CheckpointPair], protocol: StatisticsProtocol) -> None:
+    """Print every pair of checkpoints, with what they can and cannot show."""
+    from rich.text import Text
+
+    heads = ("measure", "seed", "A - B", "p", "test rows", "users")
+    for title, pairs in groupby(found, lambda pair: f"{pair.key.title}: A = {pair.first}, B = {pair.second}"):
+        console.print(Text(visible(title), style="bold"))
+        console.print(plain_grid(heads, [_line(pair) for pair in pairs]))
+    console.print(
+        Text(
+            f"{protocol.name.capitalize()}: {CLAIM}. Paired sign flips over users ({protocol.user_permutations} "
+            "patterns, all test rows of a user together), not corrected for the number of lines. Another training "
+            "seed gives other checkpoints: for a claim about methods compare over seeds (without --users)."
+        )
+    )
+
+
+def _line(pair: CheckpointPair) -> tuple[str, ...]:
+    found = pair.found
+    interval = interval_text(found.estimate, found.low, found.high, decimals(pair.measure.spec))
+    return pair.measure.title, str(pair.seed), interval, p_text(six(found.p)), str(found.rows), str(found.users)

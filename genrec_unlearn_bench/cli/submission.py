@@ -1,0 +1,277 @@
+"""``bench submission``: ``new`` makes one of results, ``verify`` checks one, ``site`` makes the leaderboard's pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from genrec_unlearn_bench.cli import options
+from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.console import first_lines, progressing
+from genrec_unlearn_bench.config import named
+from genrec_unlearn_bench.errors import BenchError, UsageError
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.submissions.bundle import Bundle
+    from genrec_unlearn_bench.submissions.submit import Submitted
+    from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
+
+Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
+MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
+Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
+Title = Annotated[str | None, Option(help="What tables call the method.")]
+Authors = Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')]
+Contact = Annotated[str | None, Option(help="Mail address or link.")]
+Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
+PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
+Code = Annotated[str | None, Option(help="https link of the code.")]
+Deviations = Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")]
+Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")]
+Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
+Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
+AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
+PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
+Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
+Place = Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")]
+Demo = Annotated[
+    bool | None,
+    Option(
+        "--demo/--no-demo",
+        help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
+    ),
+]
+Write = Annotated[bool, Option("--write", help="Write verification.json into the folder.")]
+DemoThreads = Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)]
+SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
+SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
+Check = Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")]
+
+
+def new(
+    name: Name,
+    method: MethodName = None,
+    results_dir: options.ResultsDir = Path("results"),
+    out: Out = Path("leaderboard/submissions"),
+    title: Title = None,
+    author: Authors = None,
+    contact: Contact = None,
+    licence: Licence = None,
+    paper: PaperText = None,
+    code: Code = None,
+    deviation: Deviations = None,
+    task: Tasks = None,
+    ruleset: Rulesets = None,
+    withhold: Withhold = "",
+    affirm_rules: AffirmRules = False,
+    pr_text: PrText = None,
+    leaderboard: Leaderboard = None,
+) -> Output:
+    """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
+
+    Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
+    written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
+    """
+    from genrec_unlearn_bench.files import atomic_text
+    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.submit import SubmitRequest, pull_request, submit
+
+    words: dict[str, Any] = {
+        "title": title,
+        "authors": [_parts(one, "name", "affiliation", "orcid") for one in author] if author else None,
+        "contact": contact,
+        "licence": licence,
+        "paper": _parts(paper, "title", "url") if paper else None,
+        "code": code,
+        "deviations": deviation,
+    }
+    request = SubmitRequest(
+        name=name,
+        method=method or name,
+        results_dir=results_dir,
+        out=out,
+        leaderboard=leaderboard,
+        withhold=named([withhold]),
+        tasks=tuple(task or ()),
+        rulesets=tuple(ruleset or ()),
+        words={field: value for field, value in words.items() if value is not None},
+        affirm=affirm_rules,
+    )
+    done = submit(request)
+    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
+    pack(done.folder, archive)
+    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
+    return _submitted(done, archive, text)
+
+
+def verify(
+    path: Place,
+    demo: Demo = None,
+    sandbox: options.Sandbox = True,
+    write: Write = False,
+    leaderboard: Leaderboard = None,
+    cache_dir: options.CacheDir = None,
+    threads: DemoThreads = None,
+) -> Output:
+    """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
+
+    Reading a submission executes nothing of it. Running the demo cell executes its method, in a sandbox (bubblewrap),
+    before any retrained model is made.
+    Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
+    """
+    from genrec_unlearn_bench.submissions.bundle import opened
+    from genrec_unlearn_bench.submissions.verification import write_verification
+    from genrec_unlearn_bench.submissions.verify import verify as examine
+
+    if write and not path.is_dir():
+        raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")
+    with opened(path, leaderboard) as bundle:
+        found = examine(bundle, claims=not write)
+        wanted = not bundle.is_tree if demo is None else demo
+        if wanted and found.passed:
+            found = found.with_demo(_run_demo(bundle, cache_dir, threads, sandbox=sandbox))
+    holds = found.passed and (found.demo is None or found.demo.matches)
+    if write and holds:
+        write_verification(path, found)
+    return _verified(found, wanted=wanted, holds=holds)
+
+
+def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: Check = False) -> Output:
+    """Make the pages and tables of all published results and submissions.
+
+    The same results give the same bytes on every machine, so whoever doubts a page can make it again.
+    """
+    from genrec_unlearn_bench.files import atomic_folder
+    from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.submissions.pull import INDEX, site_index
+    from genrec_unlearn_bench.submissions.result_set import load_published
+    from genrec_unlearn_bench.submissions.verification import published_sources
+
+    folders = [folder for _, folder in published_sources(leaderboard)]
+    if not folders:
+        raise UsageError(
+            f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
+        )
+    results = [one for part in load_published(leaderboard) for one in part.results]
+    files = site_files(results, statistics_protocol(), root=leaderboard)
+    files[INDEX] = site_index(folders, leaderboard)
+    place = out or leaderboard / SITE
+    counted = {"folder": str(place), "files": len(files), "results": len(results)}
+    if check:
+        if found := differences(files, place):
+            listing = "".join(f"\n  - {line}" for line in found)
+            raise BenchError(
+                f"the published site is not what its results make:{listing}",
+                where=str(place),
+                hint="make it again with `bench submission site` and look at what has changed",
+            )
+        return Output(counted, [f"{place}: {len(files)} files, as {len(results)} results make them"])
+    with atomic_folder(place, "--out", replace=True) as draft:
+        for name, content in files.items():
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            (draft / name).write_bytes(content)
+    return Output(counted, [f"{place}: {len(files)} files from {len(results)} results"])
+
+
+def _parts(text: str, *fields: str) -> dict[str, str]:
+    """What stands between bars, by field; empty parts are left out."""
+    parts = [part.strip() for part in text.split("|", len(fields) - 1)]
+    return {field: part for field, part in zip(fields, parts, strict=False) if part}
+
+
+def _submitted(done: Submitted, archive: Path, text: Path) -> Output:
+    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
+    tasks = sorted({record.cell.task for record in done.records})
+    checked = done.verification
+    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
+    steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
+    steps.append(f"bench submission verify {done.folder} --demo --write")
+    steps.append("commit the folder and open a pull request with the text")
+    view: dict[str, Any] = {
+        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "results": f"{len(done.records)} on {', '.join(tasks)}",
+        "seeds": done.spec.seeds,
+        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
+        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
+        "archive": str(archive),
+        "pull request": str(text),
+        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
+        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
+        "notices": checked.notices,
+        "left to do": [f"{number}. {step}" for number, step in enumerate(steps, start=1)],
+    }
+    content = {
+        "folder": str(done.folder),
+        "archive": str(archive),
+        "pull_request": str(text),
+        "results": len(done.records),
+        "passed_over": done.passed_over,
+        "verification": checked.model_dump(mode="json"),
+    }
+    return card(f"Submission {done.spec.name}", content, view=view)
+
+
+def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
+    from genrec_unlearn_bench.registry import methods
+    from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
+    from genrec_unlearn_bench.store.store import default_cache
+    from genrec_unlearn_bench.submissions.record_checks import demo_results
+    from genrec_unlearn_bench.submissions.verification import DemoRun
+
+    results = demo_results(bundle)
+    if not results:
+        raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
+    result = results[0]
+    file = bundle.root / "method.py"
+    submitted = result.record.cell.method not in methods() and file.is_file()
+    isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
+    with progressing() as progress:
+        done = repeat_record(
+            result.record,
+            method=str(file) if submitted else None,
+            cache_dir=cache_dir or default_cache(),
+            threads=threads,
+            progress=progress,
+            isolated=isolated,
+        )
+    differences = tuple(
+        f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
+        for row in done.rows
+        if row.verdict == "differs"
+    )
+    return DemoRun(
+        place=result.place,
+        matches=done.matches,
+        differences=differences[:20],
+        sandboxed=isolated != "process",
+        time_fault=done.time_fault,
+    )
+
+
+def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
+    verdict = "passes" if holds else "refused: the demo cell gives other numbers, listed below"
+    if not found.passed:
+        verdict = f"refused: {len(found.faults)} faults, listed below"
+    demo = "not run, as the checks failed" if wanted else "not run"
+    if found.demo is not None:
+        demo = f"{found.demo.place}: {'the same numbers' if found.demo.matches else 'other numbers'}"
+    rows = [
+        ("verdict", verdict),
+        ("badge", found.badge_text),
+        ("results", str(found.results)),
+        ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
+        ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),
+        ("self-reported", f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld"),
+        ("demo", demo),
+        ("content", found.content_digest),
+        *([("withheld", ", ".join(found.withheld))] if found.withheld else []),
+        *(("notice", notice) for notice in found.notices),
+    ]
+    lines = []
+    for check in found.checks:
+        lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
+    lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
+    shown = card(f"Submission {found.name}", None, sheets=[sheet(rows)])
+    return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

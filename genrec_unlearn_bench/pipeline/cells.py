@@ -1,0 +1,158 @@
+"""The cells of one call, one after the other. Results that are there already are read without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.backbones.catalogue import backbones as known_backbones
+from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
+from genrec_unlearn_bench.registry import REFERENCE_ROWS
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.stage import SessionCache
+    from genrec_unlearn_bench.progress import Progress
+    from genrec_unlearn_bench.store.store import StageStore
+
+FIRST_ROWS = ("original", "retrain")
+"""Computed on the way to every other row, so they stand in every table."""
+
+Failed = list[tuple["RunRequest", BenchError]]
+Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"]]
+
+
+def expand_names(
+    shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Backbones and methods of a call; the backbone ``all`` stands for every one.
+
+    Raises UsageError where none is named, or where ``shared`` changes one configuration and the call names several.
+    """
+    backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
+    if not backbones:
+        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
+    if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
+        raise UsageError(
+            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
+            hint="make one call for each backbone; finished stages are shared",
+        )
+    if not methods:
+        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
+    changed = [name for name in methods if name not in REFERENCE_ROWS]
+    if shared.method_set and len(changed) != 1:
+        raise UsageError(
+            f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
+            hint="make one call for each method; finished stages are shared",
+        )
+    return backbones, tuple(methods)
+
+
+def cells_of(
+    shared: RunRequest, backbones: Sequence[str], methods: Sequence[str], seeds: Sequence[int]
+) -> list[RunRequest]:
+    """Reference rows first, then the methods, each once, for every backbone and seed.
+
+    Raises UsageError as ``expand_names`` does.
+    """
+    backbones, methods = expand_names(shared, backbones, methods)
+    names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
+    rows = [(name, {} if name in REFERENCE_ROWS else shared.method_set) for name in names]
+    return [
+        shared.model_copy(update={"backbone": backbone, "method": name, "seed": seed, "method_set": changes})
+        for backbone in backbones
+        for seed in dict.fromkeys(seeds)
+        for name, changes in rows
+    ]
+
+
+def run_cells(
+    requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracked: Tracked | None = None
+) -> tuple[list[FinishedRun], Failed]:
+    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
+
+    With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
+
+    Args:
+        tracked: Gives the progress under which a cell is computed.
+
+    Returns:
+        Results, and requests that failed with the reason.
+
+    Raises:
+        UsageError: A request is wrong; nothing was done.
+        BenchError: The only cell failed, or what all others need.
+    """
+    several = len({request.backbone for request in requests}) > 1
+    cells = [(request, find_finished(request, store)) for request in requests]
+    failed = _refused([request for request, done in cells if done is None], progress, several=several)
+    cells = [(request, done) for request, done in cells if not any(request is other for other, _ in failed)]
+    finished: list[FinishedRun] = []
+    session: SessionCache | None = None
+    broken: set[tuple[str, int]] = set()
+    for number, (request, done) in enumerate(cells, start=1):
+        if (request.backbone, request.seed) in broken:
+            continue
+        backbone = f"{request.backbone} · " if several else ""
+        progress.info(f"[{number}/{len(cells)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
+        if done is not None:
+            progress.info(f"result: from {done.folder}")
+            finished.append(done)
+            continue
+        # Only here: results that are there need no torch.
+        from genrec_unlearn_bench.pipeline.run import run_cell
+        from genrec_unlearn_bench.pipeline.stage import SessionCache
+
+        session = session or SessionCache()
+        try:
+            with tracked(request, progress) if tracked else nullcontext(progress) as shown:
+                finished.append(run_cell(request, store, shown, cache=session))
+        except (DataMissing, StorageError):
+            raise
+        except BenchError as fault:
+            first = request.method in FIRST_ROWS
+            # Of several processes, the others wait in the middle of this cell: none of them can go on to the next.
+            if launched() > 1 or len(cells) == 1 or (first and not several):
+                raise
+            failed.append((request, fault))
+            if first:
+                broken.add((request.backbone, request.seed))
+    return finished, failed
+
+
+def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
+    """Check requests before the first minute is spent: raise whatever is wrong with the call.
+
+    With ``several`` backbones, requests that a backbone cannot serve are returned instead.
+    """
+    if not requests:
+        return []
+    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
+    from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
+
+    catalogue = Catalogue()
+    refused: Failed = []
+    for request in requests:
+        try:
+            resolve(request, catalogue=catalogue)
+        except CapabilityMissing as fault:
+            if not several:
+                raise
+            refused.append((request, fault))
+    _check_folder(requests[0].results_dir)
+    if mismatches := format_version_mismatches():
+        progress.info(mismatches)
+    return refused
+
+
+def _check_folder(folder: Path) -> None:
+    """Try whether the results folder can be written to, before anything is trained. Raises StorageError."""
+    nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    with guarded(folder, "--results-dir"), TemporaryFile(dir=nearest):
+        pass

@@ -1,0 +1,339 @@
+"""Tables as LaTeX: booktabs, in floats that fit a page; alone or as a whole document.
+
+A measure has three LaTeX columns (mean, spread, signs): the means of a column have the same decimals, so that setting
+them flush right aligns their points, and signs move nothing. A table that is too wide or too long is cut into several
+floats: longtable stops in two-column classes, which most venues use, and cannot be scaled to the width of a page.
+
+Deterministic: the same tables give the same bytes. Whatever comes from records is escaped before a template sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
+from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
+from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
+from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.sentences import latex_notes
+from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
+from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
+from genrec_unlearn_bench.reporting.wording import bare, fixed
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+PACKAGES = ("booktabs", "adjustbox")
+"""What a document has to load."""
+LINES = 50
+"""Lines of one float; scaled down, these and their notes fit a page."""
+WIDEST = 190.0
+"""Characters of one float. At a text width of 400 pt this many are set at half the size of the text around."""
+ONE_COLUMN = 75.0
+"""Characters from which a table spans both columns of a two-column page."""
+NAME_WIDTH = 24.0
+GAP = 2.5
+"""Characters between two measures."""
+TITLE_WIDTH = 9
+"""Characters from which a title with a space in it is broken in two."""
+CELLS = 3
+"""LaTeX columns of a measure, as ``FORMAT`` declares them."""
+FORMAT = r"r@{\,}r@{}l"
+_SIGNS = {Verdict.BETTER: "+", Verdict.WORSE: "-"}
+_FONTS = {Mark.BEST: r"\gubbest{%s}", Mark.SECOND: r"\gubsecond{%s}", Mark.PLAIN: "%s"}
+_BROKEN = r"\rlap{\textsuperscript{!}}"
+"""Takes no room, so that the digits of a column stay below each other."""
+_ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
+_UNITS = {"seconds": "s", "MiB": "MiB"}
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
+    return Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        block_start_string="((*",
+        block_end_string="*))",
+        variable_start_string="(((",
+        variable_end_string=")))",
+        comment_start_string="((=",
+        comment_end_string="=))",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+
+
+def template(name: str) -> Template:
+    """A template with delimiters that LaTeX does not use: ``((* block *))``, ``((( value )))``, ``((= comment =))``."""
+    return _environment().get_template(name)
+
+
+def render_latex(
+    tables: Sequence[Table],
+    *,
+    standalone: bool = False,
+    reported: Sequence[Beside] | None = None,
+) -> str:
+    """All tables, one float or more for each.
+
+    Args:
+        tables: Of one call of ``make_tables``.
+        standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
+            beside itself as ``<job name>.bib`` when it is compiled.
+        reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
+    """
+    floats = [text for table in tables for text in _floats(table)]
+    for block in dict.fromkeys(pair.block for pair in reported or ()):
+        floats.append(_reported_float(block, [pair for pair in reported or () if pair.block == block]))
+    if not standalone:
+        return template("fragment.tex").render(packages=PACKAGES, floats=floats)
+    return template("document.tex").render(
+        packages=PACKAGES,
+        floats=floats,
+        paragraph=statistics_paragraph(tables),
+        bibliography=bibliography(tables).text,
+    )
+
+
+def _reported_float(block: str, found: Sequence[Beside]) -> str:
+    titles = list(dict.fromkeys(pair.title for pair in found))
+    methods = dict.fromkeys(pair.method for pair in found)
+    cells = {(pair.method, pair.title): _reported_pair(pair) for pair in found}
+    return template("reported.tex").render(
+        environment="table*" if len(titles) > 3 else "table",
+        caption=f"Reported numbers beside ours: {escape(block)}.",
+        short=f"Reported beside ours: {escape(block)}",
+        label=f"tab:reported-{label(block)}",
+        again=False,
+        columns="l" + "rr" * len(titles),
+        titles=[escape(title) for title in titles],
+        rows={escape(name): [cells.get((name, title), "-- & --") for title in titles] for name in methods},
+        notes=" ".join(escape(note) for note in beside_notes(found)),
+    )
+
+
+def _reported_pair(pair: Beside) -> str:
+    # The paper prints three places; more would be invented.
+    reported = fixed(pair.reported, 3) + (_BROKEN if pair.mark else "")
+    return f"{reported} & {fixed(pair.ours, pair.decimals) if pair.ours is not None else '--'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One float of a table.
+
+    Attributes:
+        width: Characters of its lines, roughly.
+        sections: With all of the table's entries; ``columns`` says which are shown.
+        continued: Whether the first section began on an earlier page.
+        number, total: 1, 1 where the table is in one piece.
+    """
+
+    columns: tuple[Column, ...]
+    width: float
+    sections: tuple[Section, ...]
+    continued: bool
+    number: int
+    total: int
+
+
+def pages_of(table: Table) -> tuple[Page, ...]:
+    """The floats of a table, the lines of one part of its columns after the other."""
+    widths = {
+        column: _width(column, [line.entries[place] for section in table.sections for line in section.lines])
+        for place, column in enumerate(table.columns)
+    }
+    wide, widest = _wide_parts(table.columns, widths, WIDEST), WIDEST
+    # As many parts as are needed, and these of about one width.
+    while len(narrower := _wide_parts(table.columns, widths, widest - 4.0)) == len(wide) > 1:
+        wide, widest = narrower, widest - 4.0
+    parts = [(part, rows) for part in wide for rows in _long_parts(table.sections)]
+    return tuple(
+        Page(columns, NAME_WIDTH + sum(widths[column] for column in columns), sections, continued, number, len(parts))
+        for number, (columns, (sections, continued)) in enumerate(parts, start=1)
+    )
+
+
+def _width(column: Column, entries: Sequence[Entry]) -> float:
+    """Characters of a measure, roughly."""
+    cells = [entry.cell for entry in entries if entry.cell is not None]
+    mean = max((len(fixed(cell.mean, column.decimals)) for cell in cells if cell.mean is not None), default=4)
+    spread = max((len(bare(fixed(cell.sd, column.decimals))) for cell in cells if cell.sd is not None), default=-1)
+    title = max(len(part) for part in _title_lines(column))
+    return max(mean + 2.0 + 0.7 * (spread + 1), title) + GAP
+
+
+def _wide_parts(columns: Sequence[Column], widths: Mapping[Column, float], widest: float) -> list[tuple[Column, ...]]:
+    """Columns in as few parts as are narrow enough, cut between groups where a group is not too wide by itself."""
+    parts: list[list[Column]] = [[]]
+    used = NAME_WIDTH
+    for group in _groups(columns):
+        whole = sum(widths[column] for column in group)
+        for place, column in enumerate(group):
+            if parts[-1] and used + (whole if place == 0 else widths[column]) > widest:
+                parts.append([])
+                used = NAME_WIDTH
+            parts[-1].append(column)
+            used += widths[column]
+    return [tuple(part) for part in parts]
+
+
+def _long_parts(sections: Sequence[Section]) -> list[tuple[tuple[Section, ...], bool]]:
+    """Sections in as few parts as are short enough, each with whether its first section goes on from the last part."""
+    parts: list[tuple[list[Section], bool]] = [([], False)]
+    room = LINES
+    for section in sections:
+        lines = section.lines
+        if parts[-1][0] and len(lines) > room:
+            parts.append(([], False))
+            room = LINES
+        while lines:
+            taken, lines = lines[:room], lines[room:]
+            parts[-1][0].append(Section(section.title, taken))
+            room -= len(taken)
+            if lines:
+                parts.append(([], True))
+                room = LINES
+    return [(tuple(members), continued) for members, continued in parts]
+
+
+def _floats(table: Table) -> list[str]:
+    title = f"{escape(table.title)} ({escape(table.ruleset)}, {escape(table.scale)})"
+    out = []
+    for page in pages_of(table):
+        first, last = page.number == 1, page.number == page.total
+        part = "" if page.total == 1 else f", part {page.number} of {page.total}"
+        text = template("table.tex").render(
+            environment="table*" if page.width > ONE_COLUMN else "table",
+            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            short=title,
+            label=f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
+            again=not first,
+            columns="l" + FORMAT * len(page.columns),
+            width=1 + CELLS * len(page.columns),
+            **_heads(page.columns),
+            sections=_sections(page),
+            notes=" ".join(latex_notes(table)) if last else "Notes: below the last part.",
+        )
+        out.append(text)
+    return out
+
+
+def _groups(columns: Sequence[Column]) -> list[tuple[Column, ...]]:
+    """Columns under one task and head."""
+    return [tuple(members) for _, members in groupby(columns, lambda column: (column.top, column.head))]
+
+
+class _Head(NamedTuple):
+    """A head over some LaTeX columns, counted from 1; the rows' names are in the first."""
+
+    text: str
+    first: int
+    last: int
+
+
+def _heads(columns: Sequence[Column]) -> dict[str, list[_Head]]:
+    """Tasks, groups and, where they say more than these, titles; ``titled`` are the groups with titles below them."""
+    places = {column: (2 + CELLS * place, 1 + CELLS * (place + 1)) for place, column in enumerate(columns)}
+
+    def over(text: str, members: Sequence[Column]) -> _Head:
+        return _Head(text, places[members[0]][0], places[members[-1]][1])
+
+    by_task = [tuple(members) for _, members in groupby(columns, lambda column: column.top)]
+    out: dict[str, list[_Head]] = {"groups": [], "titled": [], "titles": []}
+    out["tasks"] = [over(escape(shorten(task_title(members[0].top))), members) for members in by_task]
+    for group in _groups(columns):
+        arrows = {_ARROWS[column.measure.arrow] for column in group}
+        shared = arrows.pop() if len(arrows) == 1 else ""
+        out["groups"].append(over(f"{escape(group[0].head)} {shared}".strip(), group))
+        if any(_title_lines(column) != [""] for column in group):
+            out["titled"].append(out["groups"][-1])
+        for column in group:
+            out["titles"].append(over(_title(column, "" if shared else _ARROWS[column.measure.arrow]), [column]))
+    return out if any(head.text for head in out["titles"]) else {**out, "titles": []}
+
+
+def _title(column: Column, arrow: str) -> str:
+    *first, last = map(escape, _title_lines(column))
+    last = f"{last} {arrow}".strip()
+    return rf"\begin{{tabular}}[b]{{@{{}}c@{{}}}}{first[0]}\\{last}\end{{tabular}}" if first else last
+
+
+def _title_lines(column: Column) -> list[str]:
+    """The title without what the head above it says already: one line, or two where it is long, cut before a bracket,
+    else at the space nearest the middle."""
+    title = column.title
+    if title.casefold() == column.head.casefold():
+        return [""]
+    unit = _UNITS.get(column.measure.spec.unit)
+    title = shorten(f"{title} ({unit})" if unit else title)
+    spaces = [place for place, character in enumerate(title) if character == " "]
+    if len(title) <= TITLE_WIDTH or not spaces:
+        return [title]
+    brackets = [place for place in spaces if title[place + 1] == "("]
+    place = brackets[0] if brackets else min(spaces, key=lambda at: abs(2 * at - len(title)))
+    return [title[:place], title[place + 1 :]]
+
+
+def _sections(page: Page) -> list[dict[str, object]]:
+    out = []
+    for number, section in enumerate(page.sections):
+        lines = []
+        before = ""
+        for line in section.lines:
+            if line.kind == "reference" and not any(_says_something(entry) for entry in line.entries):
+                continue
+            first_method = before == "reference" and line.kind == "method"
+            lines.append({"first_method": first_method, "cells": _line(page, line)})
+            before = line.kind
+        title = escape(shorten(backbone_title(section.title)))
+        out.append({"title": title, "continued": number == 0 and page.continued, "lines": lines})
+    return out
+
+
+def _says_something(entry: Entry) -> bool:
+    return entry.row is not None and (
+        bool(entry.row.diverged) or (entry.cell is not None and entry.cell.mean is not None)
+    )
+
+
+def _line(page: Page, line: Line) -> list[str]:
+    cells = [escape(shorten(row_title(line.label)))]
+    shown = [entry for entry in line.entries if entry.column in page.columns]
+    for _, members in groupby(shown, lambda entry: entry.column.top):
+        entries = list(members)
+        row = entries[0].row
+        if row is not None and row.diverged:
+            words = rf"\emph{{diverged in {len(row.diverged)} of {len(row.results)} runs}}"
+            cells.append(rf"\multicolumn{{{CELLS * len(entries)}}}{{c}}{{{words}}}")
+        else:
+            cells += [part for entry in entries for part in _cells(entry)]
+    return cells
+
+
+def _cells(entry: Entry) -> tuple[str, str, str]:
+    """Mean, spread and signs of an entry."""
+    cell, decimals = entry.cell, entry.column.decimals
+    if cell is None:
+        return "--", "", ""
+    if cell.mean is None:
+        return "--" if entry.column.measure in RECORDED_COSTS else "n.m.", "", ""
+    spread = "" if cell.sd is None else rf"\gubsd{{{bare(fixed(cell.sd, decimals))}}}"
+    signs = ""
+    # At primary measures alone, as only these carry a claim.
+    if entry.column.primary:
+        signs = "" if cell.difference is None else _SIGNS.get(cell.difference.verdict, "")
+        if cell.equivalence is not None and cell.equivalence.verdict in (Likeness.EQUIVALENT, Likeness.IDENTICAL):
+            signs += r"\dagger"
+    return _FONTS[cell.mark] % fixed(cell.mean, decimals), spread, f"$^{{{signs}}}$" if signs else ""

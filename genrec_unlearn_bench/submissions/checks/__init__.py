@@ -1,3 +1,0 @@
-"""Checks of ``bench submission verify``, one subject a file; none stops another."""
-
-from __future__ import annotations

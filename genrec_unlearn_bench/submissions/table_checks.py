@@ -1,0 +1,349 @@
+"""Checks of per-user tables and metrics: possible, following from each other, and nobody else's."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.invariants import check_invariants
+from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
+from genrec_unlearn_bench.evaluation.per_user import recompute
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
+from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
+from genrec_unlearn_bench.submissions.plain_text import Refused
+from genrec_unlearn_bench.submissions.publish import FAMILIES, numbered_users, read_table, rests_on
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Key = tuple[str, Group, int | None]
+Ranks = NDArray[np.int16]
+"""[M] ranks of all rows of a table in their order, 0 where the target was not found."""
+
+RANGES: Mapping[str, tuple[float, float]] = {
+    "log_prob": (-1e9, 0),
+    "n_list": (0, LIST_LENGTH),
+    "concept_in_list": (0, LIST_LENGTH),
+    "concept_in_history": (0, 1e9),
+    "original_rank": (-1, WIDE_BEAM),
+    "original_n_list": (-1, LIST_LENGTH),
+    "original_concept_in_list": (-1, LIST_LENGTH),
+    "near_prefix": (-1, 1),
+    "near_category": (-1, 1),
+    **dict.fromkeys(FAMILIES["similarity"], (-1, 1)),
+    **dict.fromkeys(FAMILIES["influence"], (0, 1)),
+}
+"""Smallest and largest values of columns; -1 marks what was not measured."""
+WITHOUT_BEAM = ("popularity", "sasrec")
+"""Rows that score every item: their list is as long at both beams."""
+_ROUNDING = 1e-6
+"""Log-probabilities and cosines are sums of 32-bit numbers."""
+
+EXACT = 1e-12
+"""How far a mean may differ that is summed from the same numbers in the same order by another NumPy."""
+_SHOWN = 5
+
+# Two trainings never give the same lists throughout. Of 330 published tables (small and smoke scale, five backbones),
+# two seeds of one row agree in at most .44 of their hit ranks, .30 for unlearned rows; two methods that are no ablation
+# of each other, on one original of one seed, agree in at most .71 of the ranks in which either differs from it.
+OTHER_SEED = 0.6
+"""Share of equal hit ranks from which two seeds count as one."""
+SAME_SEED = 0.9
+"""Share of equal hit ranks, where either differs from the original, from which two methods count as one."""
+FEWEST = 20
+"""Hit ranks from which a share says something: methods that change nothing, or find nothing, may agree in that."""
+ORIGINAL = "original"
+SAME_FOR_EVERY_SEED = ("popularity",)
+
+
+def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
+    """Every test example once and in order, and numbers that a list can have."""
+    where, manifest = result.table_path, bundle.manifests.get(result.record.cell.task)
+    other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin(BEAMS)
+    if other.any():
+        yield where, f"{int(other.sum())} rows belong to no group or beam of the protocol"
+        return
+    # Forget before retain, and each at the narrow beam before the wide one.
+    order = (table["group"] != Group.FORGET.value).to_numpy() * 1000 + table["beam"].to_numpy(dtype=np.int64)
+    if (np.diff(order) < 0).any():
+        yield where, "the groups and beams of the table do not follow each other as they are written"
+    for family in sorted(withheld):
+        if table[list(FAMILIES[family])].notna().any().any():
+            yield where, f"the family {family!r} is said to be withheld, and some of it is there"
+    wide, log_prob = result.record.cell.method in WITHOUT_BEAM, bool(table["log_prob"].notna().any())
+    for block in blocks(table):
+        name = f"group {block.group.value}, beam {block.beam}"
+        examples = block.integers("example")
+        wanted = len(examples) if manifest is None else manifest.counts.get(f"test_{block.group.value}", 0)
+        if fault := _order_fault(examples, wanted):
+            yield where, f"{name}: {fault}"
+        for what, wrong in _impossible(block, manifest, wide=wide, log_prob=log_prob):
+            if wrong.any():
+                yield where, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {examples[wrong][0]})"
+
+
+def check_users(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
+    if (table["target"] != -1).any():
+        yield result.table_path, "the table still says what users chose (column target)"
+    if not np.array_equal(numbered_users(table), table["user"].to_numpy()):
+        yield f"{result.table_path}: user", "the users are not numbered in order of their first row"
+
+
+def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
+    """The record's metrics are what the table gives."""
+    recorded, found = _by_key(result.record.metrics), _by_key(recompute(table))
+    users, where = _user_level(), result.at("metrics")
+    wrong = []
+    for key, value in found.items():
+        if rests_on(key[0]) in withheld:
+            continue
+        if key not in recorded:
+            wrong.append((key, "is missing"))
+        elif difference := _difference(recorded[key], value):
+            wrong.append((key, difference))
+    wrong += [(key, "is not measured by the suite") for key in recorded if key[0] in users and key not in found]
+    yield from ((where, f"{_name(key)} {what}") for key, what in wrong[:_SHOWN])
+    if len(wrong) > _SHOWN:
+        yield where, f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
+
+
+def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
+    """Names of the record's metrics that are computed again from its table."""
+    names = {value.metric for value in result.record.metrics}
+    return {name for name in names & _user_level() if rests_on(name) not in withheld}
+
+
+def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
+    """Invariants between metrics hold, in the oracle that the gaps imply as well; ``gap``, ``gapz`` and the collateral
+    excess are what their parts give, and none is left out."""
+    recorded, where = _by_key(result.record.metrics), result.at("metrics")
+    for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
+        yield where, f"an invariant is broken: {sentence}"
+    means = _implied_oracle(result.record.metrics).items()
+    oracle = [MetricValue(metric=name, group=group, beam=beam, value=mean) for (name, group, beam), mean in means]
+    for sentence in check_invariants(oracle)[:_SHOWN]:
+        yield where, f"the gaps imply an oracle that cannot be: {sentence}"
+    gaps = {key for key in recorded if key[0].startswith("gap.")}
+    known = metric_specs()
+    wanted = {(f"gap.{name}", group, beam) for name, group, beam in recorded if f"gap.{name}" in known}
+    if gaps and gaps != wanted:
+        name = _name(sorted(gaps ^ wanted, key=str)[0])
+        yield where, f"{name}: gaps are given for some metrics and left out for others"
+    for name, group, beam in sorted(gaps, key=str):
+        gap, scaled = recorded[(name, group, beam)], recorded.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
+        if fault := _scaled_fault(gap, scaled):
+            yield where, f"{_name((name, group, beam))}: {fault}"
+    for (name, group, beam), value in recorded.items():
+        if name.startswith("collateral-excess.") and value.value is not None:
+            change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
+            near, far = (recorded.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
+            parts = (near.value if near else None, far.value if far else None)
+            if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
+                yield where, f"{_name((name, group, beam))} is not the difference of its two sides"
+
+
+def check_oracles(bundle: Bundle) -> Iterator[Finding]:
+    """Results that were compared with the same retrained models imply the same numbers of them."""
+    seen: dict[tuple[object, ...], tuple[str, float]] = {}
+    for result in bundle.results:
+        stages = tuple(stage.digest for stage in result.record.stages if stage.name.startswith("evaluation of retrain"))
+        means = _implied_oracle(result.record.metrics) if stages else {}
+        for key, mean in means.items():
+            place, first = seen.setdefault((stages, *key), (result.place, mean))
+            if abs(first - mean) > 1e-9:
+                what = f"gap.{key[0]} is taken against another number of the retrained model than in {place}"
+                yield result.at("metrics"), what
+                break
+
+
+def hit_ranks(table: pd.DataFrame) -> Ranks:
+    return table["rank"].to_numpy(dtype=np.int16)
+
+
+def shared(one: Ranks, other: Ranks, original: Ranks | None = None) -> float:
+    """Share of equal ranks among the rows in which either table has a hit (and differs from the original, if given);
+    0 where the tables are of different users, or the rows too few to say anything."""
+    if one.shape != other.shape:
+        return 0.0
+    counted = (one > 0) | (other > 0)
+    if original is not None and original.shape == one.shape:
+        counted &= (one != original) | (other != original)
+    found = int(counted.sum())
+    return float((one == other)[counted].sum()) / found if found >= FEWEST else 0.0
+
+
+def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
+    """Compare the seeds of a bundle. ``tables``: ranks by the result's place."""
+    groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
+    for result in bundle.results:
+        if result.place in tables and result.record.cell.method not in SAME_FOR_EVERY_SEED:
+            groups[_setting(result.record)].append(result)
+    for results in groups.values():
+        for one, other in combinations(results, 2):
+            share = shared(tables[one.place], tables[other.place])
+            if one.record.cell.seed != other.record.cell.seed and share > OTHER_SEED:
+                seeds = f"the seeds {one.record.cell.seed} and {other.record.cell.seed}"
+                where = f"{one.table_path} and {other.table_path}"
+                yield where, f"{seeds} have the same lists: {share:.0%} of their hit ranks are equal"
+
+
+def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
+    """Compare a bundle's tables with everything published. ``tables``: ranks by the result's place."""
+    if bundle.spec is None:
+        return
+    roots = [bundle.leaderboard / "results", *sorted((bundle.leaderboard / "grids").glob("*"))]
+    roots += [folder / "results" for folder in bundle.other_submissions()]
+    folders = {(result.record.cell.task, result.record.cell.backbone) for result in bundle.results}
+    published = [(root, *one) for root in roots for folder in sorted(folders) for one in _published(root, *folder)]
+    for result in bundle.results:
+        if result.place not in tables:
+            continue
+        known = [one for one in published if _setting(one[1]) == _setting(result.record)]
+        originals = {(root, other.cell.seed): ranks for root, other, _, ranks in known if other.cell.method == ORIGINAL}
+        for root, other, place, ranks in known:
+            # Whoever submits a published method again has its very file; and nothing is gained by having no effect.
+            if other.method_digest == result.record.method_digest or other.cell.method == ORIGINAL:
+                continue
+            same_seed = other.cell.seed == result.record.cell.seed
+            original = originals.get((root, other.cell.seed), originals.get((roots[0], other.cell.seed)))
+            share = shared(tables[result.place], ranks, original if same_seed else None)
+            if share > (SAME_SEED if same_seed else OTHER_SEED):
+                where = place.relative_to(bundle.leaderboard).as_posix()
+                yield result.table_path, f"the table is that of {where}: {share:.0%} of the hit ranks are equal"
+                break
+
+
+def _setting(record: RunRecord) -> tuple[str, ...]:
+    cell = record.cell
+    return cell.task, cell.backbone, record.backbone_label, cell.scale, str(cell.requests)
+
+
+def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord, Path, Ranks]]:
+    for path in sorted((root / task / backbone).rglob(RECORD)):
+        try:
+            record = RunRecord.model_validate_json(path.read_bytes())
+            ranks = hit_ranks(read_table(path.with_name(PER_USER).read_bytes(), PER_USER)[0])
+        except (OSError, ValidationError, Refused):
+            continue
+        yield record, path.parent, ranks
+
+
+def _order_fault(examples: NDArray[np.int64], wanted: int) -> str | None:
+    distinct = len(np.unique(examples))
+    if distinct < len(examples):
+        return f"{len(examples) - distinct} rows are there twice"
+    if len(examples) < wanted:
+        return f"{wanted - len(examples)} of the {wanted} test examples that the manifest counts are missing"
+    if len(examples) > wanted:
+        return f"there are {len(examples) - wanted} rows more than the {wanted} test examples that the manifest counts"
+    if not np.array_equal(examples, np.arange(wanted)):
+        return "the rows are not in the order of the test examples"
+    return None
+
+
+def _impossible(
+    block: UserBlock, manifest: TaskManifest | None, *, wide: bool, log_prob: bool
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """What no list of a block can have, and the rows that have it.
+
+    Args:
+        wide: Whether lists are as long as the wide beam at both beams.
+        log_prob: Whether the table has log-probabilities.
+    """
+    longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
+    for column, (low, high) in {"rank": (0, longest), **RANGES}.items():
+        values = block.numbers(column)
+        yield f"{column} lies outside {low} … {high}", (values < low - _ROUNDING) | (values > high + _ROUNDING)
+    ranks, filled, concept = (block.integers(column) for column in ("rank", "n_list", "concept_in_list"))
+    yield "concept_in_list is more than the list holds", concept > filled
+    yield "a target is placed behind the end of its list", (ranks <= LIST_LENGTH) & (ranks > filled)
+    if log_prob:
+        there = np.isfinite(block.numbers("log_prob"))
+        yield "log_prob is there without a rank, or a rank without it", there != (ranks > 0)
+    influence = np.isfinite(np.stack([block.numbers(column) for column in FAMILIES["influence"]]))
+    yield "only some of the history influence is there", influence.any(axis=0) != influence.all(axis=0)
+    yield (
+        "history influence is there for a history without concept items",
+        influence[0] & (block.integers("concept_in_history") == 0),
+    )
+    if block.beam != WIDE_BEAM:
+        yield f"history influence is there for a beam that is not {WIDE_BEAM}", influence[0]
+    if block.group is not Group.RETAIN:
+        near = (block.integers("near_prefix") != -1) | (block.integers("near_category") != -1)
+        yield "neighbours are marked outside the retain group", near
+    original = np.stack([block.integers(f"original_{name}") for name in ("rank", "n_list", "concept_in_list")])
+    yield "original_concept_in_list is more than the list holds", original[2] > original[1]
+    yield "only some of the original_* columns are there", (original < 0).any(axis=0) != (original < 0).all(axis=0)
+    if block.group is not Group.FORGET or block.beam != WIDE_BEAM:
+        yield f"original_* is there outside the forget group at beam {WIDE_BEAM}", original[0] >= 0
+    # A forget target is a concept item and a retain target is none, so a hit must show in the counts.
+    hit = (ranks > 0) & (ranks <= LIST_LENGTH)
+    if manifest is not None and block.group is Group.FORGET:
+        yield "the target, a concept item, is in a list without concept items", hit & (concept < 1)
+    elif manifest is not None and manifest.kind is not ConceptKind.INTERACTION:
+        yield "the target, no concept item, is in a list of concept items alone", hit & (filled - concept < 1)
+
+
+def _by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
+    return {(value.metric, value.group, value.beam): value for value in values}
+
+
+def _user_level() -> frozenset[str]:
+    return frozenset(name for name, spec in metric_specs().items() if spec.level is Level.USER)
+
+
+def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
+    for part, one, other in (("", recorded.value, found.value), ("sd ", recorded.sd, found.sd)):
+        if (one is None) != (other is None) or (one is not None and other is not None and abs(one - other) > EXACT):
+            return f"is {part}{_shown(one)} in the record, the table gives {part}{_shown(other)}"
+    if recorded.n != found.n:
+        return f"is said to be over {recorded.n} examples, the table has {found.n}"
+    # Metrics have been given intervals since the first results were published, so a record may lack one.
+    if recorded.interval is None:
+        return None
+    if found.interval is None or not np.allclose(recorded.interval, found.interval, rtol=0, atol=1e-9):
+        given = "none" if found.interval is None else found.interval
+        return f"has the interval {recorded.interval} in the record, the table gives {given}"
+    return None
+
+
+def _implied_oracle(values: Sequence[MetricValue]) -> dict[Key, float]:
+    """The oracle's means: value minus gap. Means keep every bound, as all bounds are linear."""
+    recorded, means = _by_key(values), {}
+    for (name, group, beam), gap in recorded.items():
+        base = recorded.get((name.removeprefix("gap."), group, beam))
+        if name.startswith("gap.") and base and base.value is not None and gap.value is not None:
+            means[base.metric, group, beam] = base.value - gap.value
+    return means
+
+
+def _scaled_fault(gap: MetricValue, scaled: MetricValue | None) -> str | None:
+    if scaled is None:
+        return "its gapz is missing"
+    if gap.value is None or not gap.sd:
+        return None if scaled.value is None else "gapz is given without a spread to divide by"
+    if scaled.value is None:
+        return "gapz is missing"
+    right = math.isclose(scaled.value, gap.value / gap.sd, rel_tol=1e-9, abs_tol=1e-12)
+    return None if right else f"gapz is {scaled.value:.6g}, gap / sd gives {gap.value / gap.sd:.6g}"
+
+
+def _name(key: Key) -> str:
+    metric, group, beam = key
+    return f"{metric} ({group.value}{'' if beam is None else f', beam {beam}'})"
+
+
+def _shown(value: float | None) -> str:
+    return "empty" if value is None else f"{value:.12g}"
