@@ -5,8 +5,8 @@ gradient of the loss, and over retain examples whose history holds something to 
 makes there ("spillover"): g = Σ_{D_f} ∇ℓ(x, y) + Σ_{D_r, x'≠x} [∇ℓ(x, y) − ∇ℓ(x', y)], x' being the cleaned
 history. Ḡ = mean J^T S J with S = diag(p) − pp^T is the Gauss-Newton matrix of the mean loss over a fixed sample of
 cleaned retain examples; it is positive semi-definite, so the system is solved by conjugate gradients. λ = δ λ_max(Ḡ).
-To first order this is the way to retraining on the cleaned retain data. Updates the last decoder block or all parameters;
-the record holds the number of iterations, the residual and the predicted change.
+To first order this is the way to retraining on the cleaned retain data. Updates the last decoder block or all
+parameters; the record holds the number of iterations, the residual and the predicted change.
 
 Deviations from the official code, which is for LightGCN and matrix factorisation: it solves with the Hessian by Adam
 and stops on validation AUC; here it is Gauss-Newton and conjugate gradients with a fixed tolerance. It moves the
