@@ -82,9 +82,8 @@ class TokenizerPass:
 def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
     """Item vectors [n, D_in] through encoder, codebooks and decoder, with gradients (straight-through codewords)."""
     inputs = model.standardise(vectors)
-    latents = model.encoder(inputs)
-    quantised = model.quantise(latents)
-    output = model.decoder(latents + (quantised.words.sum(1) - latents).detach())
+    quantised = model.quantise(model.encoder(inputs))
+    output = model.decoder(quantised.straight_through)
     return TokenizerPass(
         loss=rqvae_loss(inputs, output, quantised, model.config.beta),
         quantised=quantised,
