@@ -20,6 +20,7 @@ from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.quantise import check_fit_rows
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
@@ -163,11 +164,7 @@ def pretrain(
         DataFault: Fewer than two rows to fit on.
         BenchError: As ``LiveTokenizer.table``.
     """
-    if fit.sum() < 2:
-        raise DataFault(
-            f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
-            hint="check the dataset's filters and the task's concepts",
-        )
+    check_fit_rows(fit)
     model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
 
