@@ -102,6 +102,7 @@ def test_tokens_are_fitted_on_known_items_alone(made: TrainingData) -> None:
     assert moved.digest != table.digest
 
 
+@pytest.mark.slow
 def test_the_recommender_learns_and_keeps_its_table(made: TrainingData, tmp_path: Path) -> None:
     table = Letter.tokenise(SIDS, made, seed=0, device="cpu", progress=Progress())
     recommender = Letter.fit(CONFIG, data=made, sids=table, seed=0, device="cpu", progress=Progress())

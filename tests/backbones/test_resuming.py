@@ -114,6 +114,7 @@ def test_killed_between_steps(tmp_path: Path, whole: Piece) -> None:
     assert last.progress.earlier_seconds > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("call", range(9))
 def test_killed_between_files(tmp_path: Path, whole: Piece, monkeypatch: pytest.MonkeyPatch, call: int) -> None:

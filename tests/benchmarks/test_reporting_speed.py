@@ -103,6 +103,7 @@ def test_ten_thousand_results_of_full_size(tmp_path: Path) -> None:
     assert found.megabytes < MEGABYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_forty_methods_in_one_table_take_no_time(tmp_path: Path, name: str) -> None:
     methods = {f"method-{i:02d}": (0.05 + 0.02 * i, 1.0 - 0.01 * i) for i in range(40)}

@@ -83,6 +83,7 @@ def test_in_a_clone_they_go_where_such_files_are(clone: Path) -> None:
     assert "from genrec_unlearn_bench.methods.my_method import" in test.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_types_hold(clone: Path) -> None:
     new("my-method", "--in-tree")
     call = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]

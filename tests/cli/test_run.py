@@ -91,6 +91,7 @@ def test_a_request_that_a_method_does_not_serve_is_refused_before_any_work(tmp_p
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished_and_leaves_nothing_half_done(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).with_name("bench")),

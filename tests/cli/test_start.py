@@ -41,6 +41,7 @@ def started(*words: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("presses", [1, 3])
 @pytest.mark.parametrize("delay", [0.0, 0.1, 0.3, 1.0, 2.0])
 def test_an_interrupt_at_any_moment_ends_with_130(tmp_path: Path, delay: float, presses: int) -> None:

@@ -29,6 +29,7 @@ def bench(root: Path, verb: str, method: str, *more: str) -> Result:
 TRACER = ("--set", "soft_epochs=1", "--set", "hard_epochs=0", "--trials", "2")
 
 
+@pytest.mark.slow
 def test_a_choice_is_made_shown_written_and_run(root: Path) -> None:
     out = ("--tuned-dir", str(root / "tuned"))
     result = bench(root, "tune", "tracer", *TRACER, *out)

@@ -146,6 +146,7 @@ def test_files_of_the_cache_are_out_of_bounds(check: Check, toy_cache: Path) -> 
     assert str(inside) in found["request-alone"].reasons[0]
 
 
+@pytest.mark.slow
 def test_other_kinds_and_backbones_are_tried_and_refusals_are_no_fault(check: Check) -> None:
     every = ("kinds = frozenset({ConceptKind.BRAND})", "kinds = frozenset(ConceptKind)")
     needy = (NAME, NAME + "    requires = frozenset({Capability.TEXT_TASKS})\n")
@@ -170,6 +171,7 @@ def test_what_is_no_method_is_a_wrong_call(tmp_path: Path) -> None:
             check_method(text, cache_dir=tmp_path, progress=Progress())
 
 
+@pytest.mark.slow
 def test_a_variant_is_checked_as_what_it_is(toy_cache: Path) -> None:
     checked = check_method("grad-diff-kl", cache_dir=toy_cache, progress=Progress(), on=())
     assert checked.sound

@@ -61,6 +61,7 @@ def value(found: dict[tuple[str, Group], MetricValue], name: str, group: Group =
     return number
 
 
+@pytest.mark.slow
 def test_what_is_remembered_shows(original: Parts, oracles: list[Parts]) -> None:
     found = compared(original, original, oracles)
     assert value(found, "ks.p") < 1e-12

@@ -40,6 +40,7 @@ def compared(own: Parts, original: Parts, oracles: list[Parts]) -> dict[tuple[st
     return found
 
 
+@pytest.mark.slow
 def test_an_overfitted_model_gives_its_members_away(original: Parts, oracles: list[Parts]) -> None:
     found = compared(original, original, oracles)
     # The reference is as overfitted as the model, on other examples: what it adds here is noise.

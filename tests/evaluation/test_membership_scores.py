@@ -154,6 +154,7 @@ def test_examples_are_drawn_together() -> None:
     assert together.high - together.low < (apart.high - apart.low) / 4
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth() -> None:
     """Both models as good as each other: 0."""
     held = []

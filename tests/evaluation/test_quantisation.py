@@ -50,6 +50,7 @@ def compared(
     return {(value.metric, value.group): value for value in values}
 
 
+@pytest.mark.slow
 def test_rounding_undoes_small_moves(original: Recommender, of_original: Mapping[str, Measured]) -> None:
     forget = world.subject(original).split.test.forget
     own = parts(world.subject(world.moved(original, 0.4, forget)))

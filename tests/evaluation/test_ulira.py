@@ -114,6 +114,7 @@ def test_one_distribution_is_not_told_apart_nor_below_chance(shadows: int) -> No
     assert high - low < 0.03
 
 
+@pytest.mark.slow
 def test_the_interval_holds_chance() -> None:
     held = [values(*world(seed, 4, left=0.0, examples=100)) for seed in range(20)]
     for name, chance in (("auc", 0.5), ("accuracy", 0.5), ("tpr", 0.01)):

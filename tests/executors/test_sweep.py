@@ -106,6 +106,7 @@ def test_a_file_server_that_stays_away_ends_the_sweep(world: World) -> None:
     assert (outcome.failed, "one" in outcome.left) == ({}, True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_sweep_and_the_next_call_goes_on(world: World, executor: Callable[[], Executor]) -> None:
     jobs = grid(world, filter={"ends": "full once"})
     outcome = world.sweep(jobs, executor())
@@ -164,6 +165,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_three_interrupts_in_a_row_end_with_130(world: World) -> None:
     """The first stops politely, the second kills what does not listen, the third must not cut that short."""
     script = world.root / "sweep.py"

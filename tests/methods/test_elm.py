@@ -180,6 +180,7 @@ def test_elm_forgets_a_planted_concept_and_keeps_the_rest(planted: Planted) -> N
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", Elm.variants)
 def test_every_variant_differs_from_elm(variant: str) -> None:
     whole, _ = first_step()

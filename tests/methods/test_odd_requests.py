@@ -53,6 +53,7 @@ def only_concept_items(part: Examples, concept: np.ndarray) -> Examples:
     return replace(part, events=events.astype(np.int64))
 
 
+@pytest.mark.slow
 @each_method
 def test_histories_of_concept_items_alone(planted: Planted, name: str) -> None:
     marked = planted.request.items
@@ -73,6 +74,7 @@ def test_one_forget_example(planted: Planted, name: str) -> None:
     assert found_wrong(planted, name, asked(planted, some(planted.request.train.forget, 1))) == []
 
 
+@pytest.mark.slow
 @each_method
 def test_same_seed_same_bits(planted: Planted, name: str) -> None:
     request = asked(planted, some(planted.request.train.forget, 60))

@@ -79,6 +79,7 @@ def test_the_raw_temperature_of_the_paper_is_refused_where_it_is_one_hot(planted
     np.testing.assert_array_equal(model.sids.codes, planted.table.codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -106,6 +106,7 @@ def test_another_configuration_runs_the_method_again_and_nothing_else(trained: B
     assert trained.told.computed == ["unlearned", "evaluation"]
 
 
+@pytest.mark.slow
 def test_tasks_of_a_dataset_share_the_original(trained: Bench) -> None:
     done = trained.run("original", "demo-price")
     assert states(done)["sids"]
@@ -113,6 +114,7 @@ def test_tasks_of_a_dataset_share_the_original(trained: Bench) -> None:
     assert {"task", "features-scrubbed", "retrain"} <= set(trained.told.computed)
 
 
+@pytest.mark.slow
 def test_another_seed_shares_the_data_and_nothing_that_is_trained(trained: Bench) -> None:
     done = trained.run("original", seed=1)
     assert states(done)["dataset"]
@@ -222,6 +224,7 @@ return recommender
 """.strip()
 
 
+@pytest.mark.slow
 def test_a_method_that_forgets_to_clone_spoils_nobody_and_is_repeatable(trained: Bench, tmp_path: Path) -> None:
     before = measured(trained.run("original").record)
     place = mine(tmp_path, SPOIL)
@@ -298,6 +301,7 @@ def test_a_damaged_recommender_is_trained_again_to_the_same_bits(
     assert measured(after.record) == measured(before)
 
 
+@pytest.mark.slow
 def test_a_raised_version_runs_its_own_stages_again_and_what_is_made_from_them(
     trained: Bench, bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def test_other_faults_pass() -> None:
         raise ZeroDivisionError
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_in_training(bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_at("bench")
 
@@ -58,6 +59,7 @@ def test_memory_that_runs_out_in_training(bench_at: Callable[[str], Bench], monk
     assert "original" in bench.told.computed
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_in_unlearning_and_evaluation(
     trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

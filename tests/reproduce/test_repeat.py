@@ -69,6 +69,7 @@ def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
     assert "sids" not in told.computed
 
 
+@pytest.mark.slow
 def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) -> None:
     told = Told()
     done = again(trained.run("popularity").record, trained, told, redo="all")

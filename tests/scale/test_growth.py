@@ -68,6 +68,7 @@ def test_every_item_of_a_large_table_has_a_leaf_of_its_own() -> None:
     assert int(ordinals(table.codes).max()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_reset(), reason="the system does not forget earlier peaks of memory")
 def test_health_holds_no_distances_of_all_items_at_once() -> None:
     generator = np.random.default_rng(0)
@@ -96,6 +97,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_reset(), reason="the system does not forget earlier peaks of memory")
 def test_from_files_to_a_scrubbed_catalogue_in_little_memory(worlds: dict[int, Path], tmp_path: Path) -> None:
     spent: dict[int, dict[str, tuple[float, float]]] = {}

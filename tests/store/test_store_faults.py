@@ -109,6 +109,7 @@ def test_processes_side_by_side_compute_each_stage_once(tmp_path: Path, processe
     assert sorted(done(log)) == list(range(12))
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_moment_loses_nothing_that_was_done(tmp_path: Path, no_fsync: None) -> None:
     generator = random.Random(11)
     root, log, finished = tmp_path / "cache", tmp_path / "log", tmp_path / "finished"

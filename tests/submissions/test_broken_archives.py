@@ -20,6 +20,7 @@ def damaged(content: bytes) -> Iterator[bytes]:
         yield content[:place]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mine", "m\u00e9thode"])
 def test_every_bit_and_every_length(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name

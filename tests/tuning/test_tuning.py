@@ -132,6 +132,7 @@ def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     assert parts == ["train", "valid"], "what a method gets"
 
 
+@pytest.mark.slow
 def test_what_diverges_is_shown_and_never_chosen(bench: Bench, tmp_path: Path) -> None:
     choice = tuned(bench, shrink(tmp_path, 1.0, -1.0, 0.0), seeds=SEEDS).choice
     assert [one.diverged for one in choice.trials] == [False, True, True]

@@ -59,6 +59,7 @@ def test_settings_that_make_no_sense_are_refused(build: object, message: str) ->
         build()  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_what_was_trained_beats_popularity() -> None:
     """A planted circle: the next item is all but certain."""
     world = data()

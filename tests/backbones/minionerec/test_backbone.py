@@ -53,6 +53,7 @@ def test_presets_and_what_results_call_them() -> None:
         assert MOR.presets[scale].history_limit == 10
 
 
+@pytest.mark.slow
 def test_from_scratch_it_learns_what_popularity_cannot() -> None:
     config = changed(
         MOR.presets[Scale.SMOKE], {"training.epochs": 12, "training.max_steps": 70, "network.hidden": 32}, where="test"

@@ -47,6 +47,7 @@ def fitted(config: P5Config, of: TrainingData, table: SidTable, progress: Progre
     return P5Sid.fit(config, data=of, sids=table, seed=0, device="cpu", progress=progress or Progress())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIDS)
 def test_every_indexer_learns_the_walks(kind: str) -> None:
     of = data()

@@ -82,6 +82,7 @@ def test_a_killed_attack_ends_with_the_same_bits(
     assert not any("pickle" in path.suffix or path.suffix == ".pt" for path in tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 def test_another_attacks_state_is_left_alone(tmp_path: Path) -> None:
     model = world.trained(on_concept=True)
     _attacked(model.clone(), CONFIG, Progress(work=tmp_path))

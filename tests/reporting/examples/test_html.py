@@ -86,6 +86,7 @@ def test_an_example_without_history_or_lists(page: Page) -> None:
     assert text.count("nothing could be decoded") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1440])
 def test_it_fits_every_screen_with_enough_contrast(

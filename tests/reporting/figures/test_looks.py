@@ -23,6 +23,8 @@ from tests.reporting.figures.test_overlap import BEFORE
 from tests.reporting.figures.test_overlap import block_of as moved
 from tests.reporting.figures.test_overlap import row as overlapping
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.reporting.html.sites import odd_page, page
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Any]
 ROUTES: tuple[str, ...] = (
     "#/",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
@@ -12,6 +14,8 @@ from genrec_unlearn_bench.reporting.verdicts import Forgets
 from genrec_unlearn_bench.reporting.wording import fixed
 from tests.reporting.boards import VARIANTS, kinds_of, make_records, make_synthetic_board
 from tests.reporting.html.sites import page, page_of
+
+pytestmark = pytest.mark.slow
 
 Open = Callable[..., Any]
 SPORTS = "#/?block=sports-brand · tiger · small · tuned"

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.reporting.html.sites import ODD, odd_page, page
+
+pytestmark = pytest.mark.slow
 
 Open = Callable[..., Any]
 

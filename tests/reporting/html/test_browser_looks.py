@@ -9,6 +9,8 @@ import pytest
 
 from tests.reporting.html.sites import crowd_page, odd_page, page
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Any]
 ROUTES: tuple[str, ...] = (
     "#/",

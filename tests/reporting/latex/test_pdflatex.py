@@ -54,6 +54,7 @@ def pages(log: str) -> int:
     return int(re.findall(r"\((\d+) pages?", log)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", list(layouts()))
 def test_every_layout(layout: str, tmp_path: Path) -> None:
     tables = make_synthetic_tables(layout)
