@@ -83,8 +83,10 @@ class TokenizerPass:
 def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
     """Item vectors [n, D_in] through encoder, codebooks and decoder, with gradients (straight-through codewords)."""
     inputs = model.standardise(vectors)
-    quantised = model.quantise(model.encoder(inputs))
-    output = model.decoder(quantised.straight_through)
+    latents = model.encoder(inputs)
+    quantised = model.quantise(latents)
+    # As ``Quantised.straight_through``, whose gradients are added up in another order.
+    output = model.decoder(latents + (quantised.words.sum(1) - latents).detach())
     return TokenizerPass(
         loss=rqvae_loss(inputs, output, quantised, model.config.beta),
         quantised=quantised,
