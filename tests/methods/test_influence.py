@@ -110,6 +110,7 @@ def test_under_much_damping_the_step_is_the_gradient() -> None:
     assert float(cosine) > 0.99
 
 
+@pytest.mark.slow
 def test_it_goes_up_the_forget_loss_and_stays_in_its_trust_region(planted: Planted) -> None:
     forget = planted.request.train.forget
     for scope in ("last", "all"):
