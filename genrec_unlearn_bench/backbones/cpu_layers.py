@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.linear import onednn_works
+from genrec_unlearn_bench.decoding.session import onednn_works
 
 _WORD = 1 << 32
 _NORMS = ("T5LayerNorm", "Qwen2RMSNorm")

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.progress import launched
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

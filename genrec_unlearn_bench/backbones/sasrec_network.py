@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import SasRecConfig
+from genrec_unlearn_bench.backbones.training import bucketed_batches
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded

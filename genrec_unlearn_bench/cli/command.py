@@ -20,8 +20,8 @@ from typer import Option
 
 from genrec_unlearn_bench.cli.console import print_json, print_line, stdout
 from genrec_unlearn_bench.errors import printable
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
+from genrec_unlearn_bench.progress import place
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import printable
-from genrec_unlearn_bench.launch import place
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, place
 
 if TYPE_CHECKING:
     from rich.console import Console

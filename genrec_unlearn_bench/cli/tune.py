@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.launch import launched, place
+from genrec_unlearn_bench.progress import launched, place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import Ancestry, mask_bias, padded_heads, padding_bias, window_log_probs
+from genrec_unlearn_bench.decoding.session import (
+    Ancestry,
+    Projection,
+    RmsNorm,
+    mask_bias,
+    padded_heads,
+    padding_bias,
+    window_log_probs,
+)
 from genrec_unlearn_bench.errors import BenchError
 
 if TYPE_CHECKING:

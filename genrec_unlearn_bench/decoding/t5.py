@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import Ancestry, padded_heads, padding_bias, window_log_probs
+from genrec_unlearn_bench.decoding.session import (
+    Ancestry,
+    Projection,
+    RmsNorm,
+    padded_heads,
+    padding_bias,
+    window_log_probs,
+)
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration

@@ -18,7 +18,6 @@ from genrec_unlearn_bench.evaluation.measurement import References
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
 from genrec_unlearn_bench.pipeline.graph import build_result, recommender_stages
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
@@ -47,7 +46,7 @@ from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, place
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task

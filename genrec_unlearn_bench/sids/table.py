@@ -155,6 +155,38 @@ class SidTable:
         return out
 
 
+def from_index(
+    codes: CodeArray, level_sizes: Sequence[int] | None = None, *, quantised_levels: int | None = None
+) -> SidTable:
+    """Make a table without codebooks from codes [N, L]; -1 pads behind the last level of a shorter SID.
+
+    Args:
+        level_sizes: Codes of each level; largest code plus one where it is not given.
+        quantised_levels: Levels that come from codebooks; all L of them where it is not given (MiniOneRec, LETTER
+            keep their collisions and have no ordinal level).
+
+    Raises:
+        DataFault: Codes outside their level, or padding in front of a code.
+    """
+    codes = np.ascontiguousarray(codes, dtype=np.int64)
+    if codes.ndim != 2 or not codes.size:
+        raise DataFault(f"an index needs a row of codes for every item; got an array of shape {codes.shape}")
+    largest = codes.max(axis=0)
+    sizes = tuple(int(x) for x in (largest + 1 if level_sizes is None else level_sizes))
+    if len(sizes) != codes.shape[1]:
+        raise DataFault(f"the index has {codes.shape[1]} levels and {len(sizes)} level sizes")
+    outside = (codes >= np.asarray(sizes)) | (codes < -1)
+    late = (codes[:, :-1] < 0) & (codes[:, 1:] >= 0)
+    bad = np.flatnonzero(outside.any(1) | late.any(1) | (codes[:, 0] < 0))
+    if bad.size:
+        raise DataFault(
+            f"{bad.size} items have codes outside their level, or padding in front of a code",
+            where=f"item row {bad[0]}: {codes[bad[0]].tolist()}",
+            hint="check the index file and the level sizes",
+        )
+    return SidTable(codes, sizes, len(sizes) if quantised_levels is None else quantised_levels)
+
+
 def check_items(table: SidTable, items: int) -> None:
     """Raise DataFault unless the table has so many items."""
     if len(table) != items:

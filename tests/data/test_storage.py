@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import Dataset, content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.splits import SplitParts
-from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.progress import Progress
 from tests.data.shops import shop_spec, write_shop

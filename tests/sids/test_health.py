@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.sids.external import from_index
 from genrec_unlearn_bench.sids.health import SidHealth, health
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, from_index
 
 CODES = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 0], [1, 1, 1], [3, 2, 0]])
 

@@ -15,8 +15,8 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.external import surrogate_codebooks
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
 from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 from genrec_unlearn_bench.sids.table import (

@@ -30,7 +30,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.distributed import Processes
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
@@ -38,11 +37,10 @@ from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, Etegr
 from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION, EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, TokenizerPass, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
-from genrec_unlearn_bench.backbones.training import check_training, cross_entropy
+from genrec_unlearn_bench.backbones.training import bucketed_batches, check_training, cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.launch import launched
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
 from genrec_unlearn_bench.sids.rqvae import RqVae
 from genrec_unlearn_bench.sids.table import SidTable

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape
 from genrec_unlearn_bench.decoding.causal import CausalWeights
-from genrec_unlearn_bench.decoding.linear import Projection
+from genrec_unlearn_bench.decoding.session import Projection
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.seeding import torch_seeded
 

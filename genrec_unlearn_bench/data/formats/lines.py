@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,20 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
     if empty:
         raise DataFault("the file is empty", where=str(path), hint="put the whole file there, or fetch it again")
+
+
+def column_places(header: Sequence[str], columns: Mapping[str, Sequence[str]], path: Path) -> tuple[int, ...]:
+    """The place in a header line of each column, given with its spellings; raises DataFault where one is missing."""
+    found = [[place for place, cell in enumerate(header) if cell in spellings] for spellings in columns.values()]
+    missing = [name for name, places in zip(columns, found, strict=True) if not places]
+    if missing:
+        raise DataFault(
+            f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; the first line is "
+            f"{' '.join(header)[:80]!r}",
+            where=f"{path}:1",
+            hint=f"the first line names the columns, among them {', '.join(columns)}",
+        )
+    return tuple(places[0] for places in found)
 
 
 def json_object(text: str) -> dict[str, Any]:

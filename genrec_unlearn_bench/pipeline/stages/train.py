@@ -15,10 +15,10 @@ from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.sasrec import SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.progress import place
 from genrec_unlearn_bench.sids.storage import load_table, save_table
 
 if TYPE_CHECKING:
