@@ -80,7 +80,7 @@ def launched() -> int:
     return _number("WORLD_SIZE", 1)
 
 
-def place() -> int:
+def process_index() -> int:
     """Which of them this is, from 0."""
     return _number("RANK", 0)
 

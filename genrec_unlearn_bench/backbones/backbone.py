@@ -157,5 +157,4 @@ class Backbone(ABC):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        loaded: Recommender = cls.recommender_class().load(folder, device=device)
-        return loaded
+        return cls.recommender_class().load(folder, device=device)

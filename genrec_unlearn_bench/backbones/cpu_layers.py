@@ -46,8 +46,7 @@ class CpuLinear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if not (_plain(input) and _plain(self.weight) and onednn_works()):
             return super().forward(input)
-        output: Tensor = _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return output
+        return _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
 
 class CpuDropout(nn.Dropout):
@@ -71,8 +70,7 @@ class CpuNorm(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         if not (_plain(hidden_states) and _plain(self.weight)):
-            normed: Tensor = super().forward(hidden_states)
-            return normed
+            return super().forward(hidden_states)
         return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
@@ -110,5 +108,4 @@ class _Product(torch.autograd.Function):
 
 def _product(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[..., K] x [N, K] -> [..., N]."""
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
-    return result
+    return torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")

@@ -1,7 +1,7 @@
-"""SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
+"""The reference rows: SASRec (Kang and McAuley 2018, arXiv 1808.09781) and popularity, the floor of every table.
 
-Every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its item
-vectors.
+In SASRec every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its
+item vectors.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class SasRec(Ranker):
 
     def item_vectors(self) -> NDArray[np.float32]:
         """[N, dim] item embeddings: the collaborative vectors."""
-        vectors: NDArray[np.float32] = self.network.items.weight.detach().float().cpu().numpy().copy()
-        return vectors
+        return self.network.items.weight.detach().float().cpu().numpy().copy()
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,3 +177,35 @@ def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns, order = columns.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return columns.gather(1, order), values
+
+
+class Popularity(Ranker):
+    """Ranks by the number of train targets, alike for every user; ties by item order. Histories are ignored."""
+
+    name: ClassVar[str] = "popularity"
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self.counts = counts
+        self._order = np.argsort(-counts, kind="stable")
+
+    @classmethod
+    def fit(cls, train: Examples, items: int) -> Self:
+        return cls(np.bincount(train.targets, minlength=items).astype(np.int64))
+
+    def recommend(self, histories: Histories, k: int, *, beam: int = 50) -> Ranking:
+        """The same k items for all. ``log_probs`` are log shares of the train targets (add-one smoothed)."""
+        top = self._order[:k]
+        shares = np.log((self.counts[top] + 1) / (self.counts.sum() + len(self.counts)))
+        items = np.full((len(histories), k), -1, dtype=np.int64)
+        log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
+        items[:, : len(top)] = top
+        log_probs[:, : len(top)] = shares
+        return Ranking(items, log_probs)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({"counts": torch.from_numpy(self.counts)}, folder / "popularity.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        return cls(load_file(folder / "popularity.safetensors")["counts"].numpy())

@@ -69,8 +69,7 @@ class TransformerRecommender(Recommender):
 
     @property
     def module(self) -> nn.Module:
-        module: nn.Module = self.model
-        return module
+        return self.model
 
     @property
     def vocabulary(self) -> SidVocabulary:
@@ -78,8 +77,7 @@ class TransformerRecommender(Recommender):
 
     @property
     def history_limit(self) -> int:
-        limit: int = self.shape.history_limit
-        return limit
+        return self.shape.history_limit
 
     def codes_of(self, items: IntArray) -> Tensor:
         return torch.from_numpy(self.sids.codes[items]).to(self.device)

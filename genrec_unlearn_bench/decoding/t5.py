@@ -86,8 +86,7 @@ class T5EncoderWeights:
 
     def position_bias(self, length: int) -> Tensor:
         """[1, H, S, S] relative position bias."""
-        bias: Tensor = self._bias_of.compute_bias(length, length).detach()
-        return bias
+        return self._bias_of.compute_bias(length, length).detach()
 
 
 class T5DecoderWeights:

@@ -12,8 +12,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _CHUNK = 65_536
 """Items whose distances to every codeword are in memory at once."""

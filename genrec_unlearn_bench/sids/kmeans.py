@@ -20,14 +20,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.table import SidTable, nearest, squared_distances
-
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from genrec_unlearn_bench.sids.table import FloatArray, SidTable, nearest, squared_distances
 
 _CHUNK = 65_536
 _CANDIDATES = 64

@@ -24,16 +24,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-IntArray = NDArray[np.int64]
 
 
 def walk(train: Examples) -> tuple[IntArray, IntArray]:

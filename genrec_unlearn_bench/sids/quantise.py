@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
 from genrec_unlearn_bench.sids.table import (
+    FloatArray,
     SidTable,
     colliding_groups,
     nearest_codes,
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
 
 _ROWS = 32_768
 """Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTable:
@@ -140,12 +139,7 @@ def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig
     for allowed in (owned, owned & torch.from_numpy(free)[:, None, :]):
         near = torch.where(allowed, exact, torch.inf).argmin(dim=-1)
         chosen = torch.where(allowed.any(dim=-1), near, chosen)
-    out: IntArray = chosen.numpy()
-    return out
-
-
-FloatArray = NDArray[np.float32]
-BoolArray = NDArray[np.bool_]
+    return chosen.numpy()
 
 
 def quantise(

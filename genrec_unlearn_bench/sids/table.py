@@ -247,8 +247,7 @@ def ordinals(codes: CodeArray) -> CodeArray:
 def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64]) -> FloatArray:
     """``||r_i - c_k||^2`` [n, K] for residuals [n, D] and codewords [K, D]; float64 inside, float32 outside."""
     squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
-    clipped: FloatArray = np.maximum(squared, 0).astype(np.float32)
-    return clipped
+    return np.maximum(squared, 0).astype(np.float32)
 
 
 def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import Scale, T5Shape, TrainingConfig, sasrec_preset
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
-from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress

@@ -6,7 +6,7 @@ import torch
 
 from genrec_unlearn_bench.backbones.config import Schedule, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
-from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import bucketed_batches, train_recommender
 from genrec_unlearn_bench.data.examples import Histories

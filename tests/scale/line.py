@@ -177,7 +177,7 @@ def run_evaluation(
     dataset: Dataset, split: ForgetSplit, table: SidTable, features: ItemFeatures, work: Path, meter: Meter
 ) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
-    from genrec_unlearn_bench.backbones.popularity import Popularity
+    from genrec_unlearn_bench.backbones.sasrec import Popularity
     from genrec_unlearn_bench.evaluation.core import evaluate
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS

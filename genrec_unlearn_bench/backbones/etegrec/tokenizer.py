@@ -66,8 +66,7 @@ def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
     """Centred, and scaled to root-mean-square norm 1 over the known rows."""
     centred = part - part[known].mean(axis=0)
     norm = float(np.sqrt((centred[known].astype(np.float64) ** 2).sum(axis=1).mean()))
-    scaled: FloatArray = (centred / (norm or 1.0)).astype(np.float32)
-    return scaled
+    return (centred / (norm or 1.0)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones.config import SasRecConfig
-from genrec_unlearn_bench.backbones.popularity import Popularity
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress

@@ -7,9 +7,8 @@ import os
 import pytest
 
 from genrec_unlearn_bench.backbones.config import sasrec_preset
-from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Ranker
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.prepare import prepare
