@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Scale, expect
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
@@ -26,7 +26,6 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
 
@@ -36,7 +35,6 @@ class TrainingData:
 
     The original gets everything; a retrained oracle gets examples without the concept, texts from which it was
     scrubbed, and ``known`` without the concept items.
-
     """
 
     train: Examples

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -22,14 +22,11 @@ from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
-from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
+from genrec_unlearn_bench.data.examples import PAD, BoolArray, Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
 
 _WEIGHTS = "sasrec.safetensors"
 _RECORD = "sasrec.json"

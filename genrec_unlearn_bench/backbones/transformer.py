@@ -56,7 +56,7 @@ class TransformerRecommender(Recommender):
             raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {vocabulary.size}")
         self.model, self.shape, self.sids = model, shape, sids
         self.serving = serving or ServingRules()
-        self._vocabulary = vocabulary
+        self.vocabulary, self.history_limit = vocabulary, shape.history_limit
         self._tries: dict[tuple[str, bytes], Trie] = {}
 
     @classmethod
@@ -71,14 +71,6 @@ class TransformerRecommender(Recommender):
     def module(self) -> nn.Module:
         return self.model
 
-    @property
-    def vocabulary(self) -> SidVocabulary:
-        return self._vocabulary
-
-    @property
-    def history_limit(self) -> int:
-        return self.shape.history_limit
-
     def codes_of(self, items: IntArray) -> Tensor:
         return torch.from_numpy(self.sids.codes[items]).to(self.device)
 
@@ -91,7 +83,7 @@ class TransformerRecommender(Recommender):
     def _labels(self, codes: Tensor) -> tuple[Tensor, Tensor | None]:
         """Vocabulary ids of codes [R, L], and which are real; None where all are."""
         real = None if bool((codes >= 0).all()) else codes >= 0
-        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        labels = codes + torch.tensor(self.vocabulary.offsets, device=codes.device)
         return labels if real is None else labels.masked_fill(~real, PAD_TOKEN), real
 
     def with_sids(self, table: SidTable) -> Self:
@@ -113,7 +105,7 @@ class TransformerRecommender(Recommender):
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         batch = max(16, min(256, BATCH_BEAMS // beam))
-        offsets = self._vocabulary.offsets
+        offsets = self.vocabulary.offsets
         with eval_mode(self.module), torch.inference_mode():
             open_session = self.server()
             for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):

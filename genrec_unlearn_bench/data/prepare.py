@@ -139,7 +139,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         test=len(parts.test),
         with_brand=sum(1 for brand in items.brands if brand),
         with_price=int(np.isfinite(items.prices).sum()),
-        dropped=dict(sorted(dropped.items())),
+        dropped=dict(sorted((+dropped).items())),
         sources=sources,
         digest=content_digest(items, parts, spec.split),
         notes=(*spec.notes, *notes, *_remarks(items, parts)),

@@ -7,6 +7,7 @@ without dates, and next-item examples that are already cut and split.
 from __future__ import annotations
 
 import ast
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -132,10 +133,11 @@ class ItemColumns:
         self._texts.append(plain(_joined(text)))
         path = tuple(dict.fromkeys(name for part in strings(categories) if (name := plain(part))))
         self._categories.append(self._seen.setdefault(path, path))
-        parsed = parse_price(price)
-        if parsed.fault is not None:
-            self.dropped[parsed.fault.value] += 1
-        self._prices.append(parsed.value)
+        try:
+            self._prices.append(parse_price(price))
+        except ValueError as fault:
+            self.dropped[str(fault)] += 1
+            self._prices.append(math.nan)
 
     def finish(self) -> ItemTable:
         """The table, brands normalised over all items."""

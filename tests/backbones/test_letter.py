@@ -8,7 +8,7 @@ import pytest
 
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import Scale, T5Shape, TrainingConfig, sasrec_preset
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, Scale, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
@@ -22,7 +22,7 @@ SIDS = LetterSidConfig(levels=4, codes=16, dim=16, hidden=(32,), epochs=30, batc
 CONFIG = LetterConfig(
     shape=T5Shape(d_model=64, d_kv=16, d_ff=128, layers=1, heads=4, dropout=0.0, history_limit=4),
     training=TrainingConfig(lr=5e-3, batch_size=64, epochs=6, warmup_steps=20, evaluations=1, valid_rows=100),
-    vectors=sasrec_preset("smoke").model_copy(update={"epochs": 8, "heads": 2, "lr": 1e-2}),
+    vectors=SASREC_PRESETS["smoke"].model_copy(update={"epochs": 8, "heads": 2, "lr": 1e-2}),
 )
 
 
@@ -60,7 +60,7 @@ def test_presets_fit_together(scale: Scale) -> None:
     assert Letter.capabilities(config, tokens) == {Capability.HAS_CODEBOOKS}
     assert Letter.label(config, tokens) == "letter"
     if scale is not Scale.OFFICIAL:  # One SASRec serves as the reference row and for the vectors.
-        assert Letter.collaborative(config, tokens) == sasrec_preset(scale.value)
+        assert Letter.collaborative(config, tokens) == SASREC_PRESETS[scale.value]
 
 
 def test_the_official_preset_is_the_repositorys() -> None:

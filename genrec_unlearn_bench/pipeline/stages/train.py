@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import sasrec_preset
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS
 from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
@@ -76,7 +76,7 @@ class TrainingStages:
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
         """SASRec: a reference row, and the item vectors that LETTER and ETEGRec build on."""
         resolved = self.resolved
-        chosen = config or sasrec_preset(resolved.scale.value)
+        chosen = config or SASREC_PRESETS[resolved.scale.value]
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
