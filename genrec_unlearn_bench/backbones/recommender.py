@@ -162,7 +162,7 @@ class Ranker(ABC):
     @classmethod
     @abstractmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``."""
+        """The inverse of ``save``; the store has checked every byte."""
 
 
 class Recommender(Ranker):

@@ -7,20 +7,28 @@ the bit, the nearest codewords by the distances that a method sees later.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
 
 _CHUNK = 16_384
 """Rows encoded at once: 256 codewords then take 32 MiB of float64 distances."""
+_TENSORS, _RECORD = "sids.safetensors", "sids.json"
+_NETWORK = "network."
+"""Prefix of a live tokenizer's weights among the tensors."""
 _OTHER = "the semantic IDs are those of another catalogue"
 _HINT = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
 
@@ -153,6 +161,44 @@ class SidTable:
             own = codes[:, level]
             residual = residual - np.where(own[:, None] < 0, 0.0, words[own])
         return out
+
+
+def save_table(table: SidTable, folder: Path) -> None:
+    """Write the table into ``folder``, which is created if need be. Raises StorageError."""
+    tensors: dict[str, NDArray[Any]] = {"codes": table.codes}
+    tensors |= {f"codebook.{level}": book for level, book in enumerate(table.codebooks or ())}
+    tensors |= {_NETWORK + name: weights for name, weights in (table.network or {}).items()}
+    if table.latents is not None:
+        tensors["latents"] = table.latents
+    record = {
+        "level_sizes": table.level_sizes,
+        "quantised_levels": table.quantised_levels,
+        "version": table.version,
+        "codebooks": len(table.codebooks or ()),
+        "tree": None if table.tree is None else table.tree.model_dump(),
+    }
+    with guarded(folder, "the folder of the semantic IDs"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _TENSORS).open("wb") as sink:
+            write_tensors(tensors, sink)
+        (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def load_table(folder: Path) -> SidTable:
+    """Read the table that ``save_table`` wrote; the store has checked every byte."""
+    record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+    tensors = read_tensors(folder / _TENSORS)
+    network = {name.removeprefix(_NETWORK): value for name, value in tensors.items() if name.startswith(_NETWORK)}
+    return SidTable(
+        codes=tensors["codes"],
+        level_sizes=tuple(record["level_sizes"]),
+        quantised_levels=record["quantised_levels"],
+        codebooks=tuple(tensors[f"codebook.{level}"] for level in range(record["codebooks"])) or None,
+        latents=tensors.get("latents"),
+        version=record["version"],
+        network=network or None,
+        tree=None if record["tree"] is None else TreeCodes(**record["tree"]),
+    )
 
 
 def from_index(

@@ -139,7 +139,7 @@ def run_sids(
     from genrec_unlearn_bench.sids.config import sid_preset
     from genrec_unlearn_bench.sids.health import health
     from genrec_unlearn_bench.sids.quantise import quantise
-    from genrec_unlearn_bench.sids.storage import load_table, save_table
+    from genrec_unlearn_bench.sids.table import load_table, save_table
 
     fit = np.zeros(len(features), dtype=np.bool_)
     fit[np.random.default_rng(1).permutation(len(fit))[:clusters]] = True

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import process_index
-from genrec_unlearn_bench.sids.storage import load_table, save_table
+from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import SasRecConfig

@@ -9,8 +9,7 @@ import torch
 
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, item_vectors, tokenizer_pass
 from genrec_unlearn_bench.errors import BenchError, DataFault
-from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, load_table, save_table
 from tests.backbones.etegrec.world import ITEMS, SIDS, data, live
 
 
