@@ -19,6 +19,7 @@ from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import model_digest
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import imported
 from genrec_unlearn_bench.seeding import derive
@@ -48,6 +49,17 @@ class TrainingData:
     recommended."""
     collaborative: NDArray[np.float32] | None = None
     """[N, C] item vectors of a SASRec trained on ``train`` alone, where ``Backbone.collaborative`` asks for them."""
+
+    @property
+    def sasrec_vectors(self) -> NDArray[np.float32]:
+        """``collaborative``; raises DataFault where there are none."""
+        if self.collaborative is None:
+            raise DataFault(
+                "the tokenizer needs SASRec item vectors, and there are none",
+                where="TrainingData.collaborative",
+                hint="train the SASRec that Backbone.collaborative names on the same examples, as `bench run` does",
+            )
+        return self.collaborative
 
 
 class Backbone(ABC):

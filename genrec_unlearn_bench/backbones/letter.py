@@ -35,7 +35,6 @@ from genrec_unlearn_bench.backbones.config import (
 )
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LETTER_PRESETS, LetterSidConfig, SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
@@ -81,16 +80,9 @@ class Letter(Tiger):
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        """As ``Backbone.tokenise``; raises DataFault where ``data.collaborative`` is missing."""
         from genrec_unlearn_bench.sids.letter import letter_sids
 
         own = expect(config, LetterSidConfig)
-        if data.collaborative is None:
-            raise DataFault(
-                "LETTER's tokenizer needs collaborative item vectors, and there are none",
-                where="TrainingData.collaborative",
-                hint="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
-            )
         return letter_sids(
-            data.features, data.collaborative, own, seed=seed, device=device, progress=progress, fit_rows=data.known
+            data.features, data.sasrec_vectors, own, seed=seed, device=device, progress=progress, fit_rows=data.known
         )

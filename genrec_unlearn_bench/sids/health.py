@@ -102,8 +102,6 @@ def health(
     categories: Sequence[str] | None = None,
 ) -> SidHealth:
     """Make the report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
-    if not len(table):
-        raise ValueError("a table without items has no health")
     quantised = table.quantised_levels
     # A tree's ordinals and ends are no codes that two items can share in any sense.
     codes = np.concatenate([table.quantised_codes, table.codes[:, quantised:]], axis=1)

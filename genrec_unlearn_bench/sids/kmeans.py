@@ -138,19 +138,14 @@ def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, sca
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
-    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them.
+    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow.
 
     Args:
         iterations: Largest number of Lloyd steps; fewer where the assignment settles.
         rng: Chooses the first centres (k-means++).
-
-    Raises:
-        ValueError: No clustering has these sizes.
     """
     from sklearn.cluster import kmeans_plusplus
 
-    if not 0 < clusters * lower <= len(points) <= clusters * upper:
-        raise ValueError(f"{len(points)} points do not fit {clusters} clusters of {lower} to {upper}")
     places = points.astype(np.float64)
     centres, _ = kmeans_plusplus(places, clusters, random_state=int(rng.integers(2**31)))
     labels = np.full(len(points), -1, dtype=np.int64)

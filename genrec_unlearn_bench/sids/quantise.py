@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
@@ -170,7 +170,7 @@ def quantise(
     """
     features = np.ascontiguousarray(features, dtype=np.float32)
     fit = np.ones(len(features), dtype=bool) if fit_rows is None else fit_rows
-    _check(features, fit)
+    check_features(features, fit)
     if config.quantiser == "rkmeans":
         latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
     else:
@@ -179,11 +179,7 @@ def quantise(
         from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 
         model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
-        latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
-        if not all(np.isfinite(found).all() for found in (latents, *books)):
-            raise BenchError(
-                "the RQ-VAE diverged: its latents are not finite", where="sids", hint="lower the rate `lr`"
-            )
+        latents, books = model.outcome(torch.from_numpy(features).to(device))
     table = SidTable(
         codes=nearest_codes(latents, books),
         level_sizes=(config.codes,) * config.levels,
@@ -195,7 +191,8 @@ def quantise(
     return with_ordinals(table, config.collision_slack) if config.collision_token else table
 
 
-def _check(features: FloatArray, fit: BoolArray) -> None:
+def check_features(features: FloatArray, fit: BoolArray) -> None:
+    """Raise DataFault unless features [N, D] are finite and two of their rows or more are marked by ``fit`` [N]."""
     if features.ndim != 2 or fit.shape != features.shape[:1]:
         raise ValueError(f"features {features.shape} and rows to fit on {fit.shape} do not belong together")
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
@@ -203,13 +200,8 @@ def _check(features: FloatArray, fit: BoolArray) -> None:
         raise DataFault(
             f"the features of {bad.size} items are not finite numbers",
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
-            hint="check the text encoder, or choose another one",
+            hint="choose another text encoder, or a lower rate `sasrec.lr` where they are SASRec's",
         )
-    check_fit_rows(fit)
-
-
-def check_fit_rows(fit: BoolArray) -> None:
-    """Raise DataFault unless two rows or more are marked."""
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",

@@ -83,11 +83,6 @@ def test_padded_tables_are_reported() -> None:
     assert made.collisions.groups == 0
 
 
-def test_no_items_is_refused() -> None:
-    with pytest.raises(ValueError, match="without items"):
-        health(SidTable(np.zeros((0, 2), np.int64), (4, 4), 2))
-
-
 @pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, reason="needs the real datasets")
 def test_the_published_industrial_index_has_its_known_health() -> None:
     folder = Path(os.environ["GENREC_UNLEARN_BENCH_DATA"]) / "industrial-minionerec" / "index"

@@ -151,8 +151,6 @@ def test_bad_input_is_named() -> None:
     features, _, vectors = behaviour()
     with pytest.raises(DataFault, match="not finite"):
         run(features, np.full_like(vectors, np.inf))
-    with pytest.raises(ValueError, match="collaborative vectors"):
-        run(features, vectors[:-1])
     with pytest.raises(ConfigError, match="do not fill"):
         parse(LetterSidConfig, {"codes": 16, "clusters": 9}, where="test")
     with pytest.raises(ConfigError, match="quantiser"):
@@ -222,11 +220,6 @@ def test_positives_are_uniform_over_the_other_members() -> None:
         values, counts = np.unique(drawn, return_counts=True)
         assert values.tolist() == members
         assert (np.abs(counts * len(members) / 6000 - 1) < 0.1).all()
-
-
-def test_a_lone_codeword_is_refused() -> None:
-    with pytest.raises(ValueError, match="no other member"):
-        CodeClusters(torch.tensor([0, 0, 1]))
 
 
 def test_the_terms_are_weighted_and_averaged_over_levels() -> None:

@@ -42,7 +42,7 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
-from genrec_unlearn_bench.sids.rqvae import RqVae
+from genrec_unlearn_bench.sids.rqvae import RqVae, code_distances
 from genrec_unlearn_bench.sids.table import SidTable
 
 _STAGE = "joint"
@@ -264,8 +264,7 @@ def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sig
     """
     levels = []
     for level, book in enumerate(codebooks):
-        residual = residuals[:, level]
-        squared = (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
+        squared = code_distances(residuals[:, level], book)
         levels.append((squared if compat_sign else -squared).log_softmax(-1))
     return torch.stack(levels, dim=1)
 

@@ -47,12 +47,6 @@ class Faults:
             raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
 
 
-def is_gzipped(path: Path) -> bool:
-    """Whether a file begins like a gzip file, whatever its name."""
-    with path.open("rb") as probe:
-        return probe.read(2) == b"\x1f\x8b"
-
-
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) of every line that is not blank.
 
@@ -62,7 +56,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     empty = True
     try:
-        with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as stream:
+        with path.open("rb") as probe:
+            zipped = probe.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
                 text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode().rstrip("\r\n")
                 if text.strip():
