@@ -96,10 +96,11 @@ def load_dataset(folder: Path) -> Dataset:
     """Read a dataset that ``save_dataset`` wrote; the store has checked every byte."""
     manifest = DatasetManifest.model_validate_json((folder / _FILES[0]).read_text(encoding="utf-8"))
     tensors: dict[str, IntArray] = read_tensors(folder / _FILES[2])
-    parts = (
-        Examples(**{field: tensors[field if field in tensors else f"{part}.{field}"] for field in ARRAYS})
+    columns = (
+        {field: tensors[field if field in tensors else f"{part}.{field}"] for field in ARRAYS}
         for part in ("train", "valid", "test")
     )
+    parts = SplitParts(*(Examples(**arrays) for arrays in columns))
     return Dataset(manifest.name, _items(folder / _FILES[1]), *parts, manifest)
 
 

@@ -7,7 +7,7 @@ items are re-encoded afterwards.
 
 Deviations from the official code, beyond those of ``sids.rqvae``: codebooks start from k-means that leaves no codeword
 empty, not from size-constrained k-means; gradients are clipped; another member of a codeword's cluster is drawn in one
-step, not by trying; re-encoding takes the nearest free codeword (``sids.collisions.resolve_collisions``).
+step, not by trying; re-encoding takes the nearest free codeword (``sids.quantise.resolve_collisions``).
 """
 
 from __future__ import annotations
