@@ -73,7 +73,7 @@ def test_an_edit_of_a_copy_of_the_real_sources_is_noticed(copy: Path) -> None:
 
 def test_a_source_that_is_gone_is_named(copy: Path) -> None:
     (copy / "backbones" / "sasrec.py").unlink()
-    with pytest.raises(FileNotFoundError, match=r"popularity\.py is behind a stage"):
+    with pytest.raises(FileNotFoundError, match=r"sasrec\.py is behind a stage"):
         digest_of(tool.SOURCES["popularity"], copy)
 
 
