@@ -2,11 +2,15 @@
 
 The engine reports through a ``Progress``; the command line draws it. A method's losses and notes go the
 same way, so that the runner can store them without the method knowing of any file.
+
+At the end: how many processes ``accelerate launch`` or ``torchrun`` started for one run. The first of them owns files,
+results and the terminal; the others compute along.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,3 +73,18 @@ class Progress:
     def note(self, name: str, value: NoteValue) -> None:
         """Keep a fact for the result record."""
         self.notes[name] = value
+
+
+def launched() -> int:
+    """Processes of this launch; 1 without a launcher."""
+    return _number("WORLD_SIZE", 1)
+
+
+def process_index() -> int:
+    """Which of them this is, from 0."""
+    return _number("RANK", 0)
+
+
+def _number(name: str, otherwise: int) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else otherwise

@@ -24,7 +24,7 @@ from pydantic import Field
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.sids.external import surrogate_codebooks
+from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest

@@ -16,7 +16,7 @@ PACKAGE = "genrec_unlearn_bench"
 
 FLOORS = [
     ("errors",),
-    ("config", "registry", "seeding", "progress", "launch", "tensors", "files"),
+    ("config", "registry", "seeding", "progress", "tensors", "files"),
     ("store",),
     ("data",),
     ("features",),
@@ -251,7 +251,7 @@ def test_nothing_is_unpickled_evaluated_or_asserted() -> None:
     assert not faults
 
 
-LIGHT = {"errors", "config", "registry", "seeding", "progress", "launch", "data", "cli", "reporting", "submissions"}
+LIGHT = {"errors", "config", "registry", "seeding", "progress", "data", "cli", "reporting", "submissions"}
 
 
 def test_light_floors_import_nothing_heavy_at_the_top() -> None:

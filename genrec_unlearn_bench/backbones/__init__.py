@@ -1,0 +1,30 @@
+"""The backbones by name, imported on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.registry import imported
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.backbone import Backbone
+
+_CLASSES = {
+    "mor": "genrec_unlearn_bench.backbones.minionerec.backbone:MiniOneRec",
+    "letter": "genrec_unlearn_bench.backbones.letter:Letter",
+    "p5sid": "genrec_unlearn_bench.backbones.p5sid.backbone:P5Sid",
+    "tiger": "genrec_unlearn_bench.backbones.tiger:Tiger",
+    "etegrec": "genrec_unlearn_bench.backbones.etegrec.backbone:Etegrec",
+}
+
+
+def backbones() -> dict[str, str]:
+    return dict(_CLASSES)
+
+
+def load_backbone(name: str) -> type[Backbone]:
+    """The backbone of that name; raises UnknownName."""
+    if name not in _CLASSES:
+        raise UnknownName("backbone", name, _CLASSES)
+    return imported(_CLASSES[name])

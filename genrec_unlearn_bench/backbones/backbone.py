@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Scale, expect
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.source_files import model_digest
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import imported
 from genrec_unlearn_bench.seeding import derive
@@ -26,7 +27,6 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable, check_items
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.backbones.training import TrainingTask
 
 
@@ -36,7 +36,6 @@ class TrainingData:
 
     The original gets everything; a retrained oracle gets examples without the concept, texts from which it was
     scrubbed, and ``known`` without the concept items.
-
     """
 
     train: Examples
@@ -50,6 +49,17 @@ class TrainingData:
     recommended."""
     collaborative: NDArray[np.float32] | None = None
     """[N, C] item vectors of a SASRec trained on ``train`` alone, where ``Backbone.collaborative`` asks for them."""
+
+    @property
+    def sasrec_vectors(self) -> NDArray[np.float32]:
+        """``collaborative``; raises DataFault where there are none."""
+        if self.collaborative is None:
+            raise DataFault(
+                "the tokenizer needs SASRec item vectors, and there are none",
+                where="TrainingData.collaborative",
+                hint="train the SASRec that Backbone.collaborative names on the same examples, as `bench run` does",
+            )
+        return self.collaborative
 
 
 class Backbone(ABC):
@@ -157,5 +167,4 @@ class Backbone(ABC):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        loaded: Recommender = cls.recommender_class().load(folder, device=device)
-        return loaded
+        return cls.recommender_class().load(folder, device=device)

@@ -155,14 +155,10 @@ class SasRecConfig(StrictModel):
         return self
 
 
-_SASREC_PRESETS = {
+SASREC_PRESETS = {
     "smoke": SasRecConfig(dim=32, layers=1, history_limit=10, lr=3e-3, epochs=30, patience=5),
     "small": SasRecConfig(patience=5),
     "paper": SasRecConfig(epochs=200),
     "official": SasRecConfig(epochs=200, patience=20),
 }
-
-
-def sasrec_preset(scale: str) -> SasRecConfig:
-    """SASRec as a reference row at ``smoke``, ``small``, ``paper`` or ``official``."""
-    return _SASREC_PRESETS[scale]
+"""SASRec as a reference row, by scale."""

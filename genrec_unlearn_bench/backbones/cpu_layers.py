@@ -1,6 +1,6 @@
 """Faster CPU kernels for the linear, dropout and norm layers of a network in training.
 
-Three things took two thirds of a training step of TIGER on a CPU (docs/performance.md): products (``decoding.linear``
+Three things took two thirds of a training step of TIGER on a CPU (docs/performance.md): products (``decoding.session``
 says why oneDNN's are faster), dropout's random numbers (PyTorch draws them one by one; here 64 bits serve two elements)
 and root mean square norms, which transformers writes as six operations, each over all states.
 
@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from genrec_unlearn_bench.decoding.linear import onednn_works
+from genrec_unlearn_bench.decoding.session import onednn_works
 
 _own_kernels = True
 _WORD = 1 << 32
@@ -50,8 +50,7 @@ class CpuLinear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if not (_plain(input) and _plain(self.weight) and onednn_works()):
             return super().forward(input)
-        output: Tensor = _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
-        return output
+        return _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
 
 class CpuDropout(nn.Dropout):
@@ -75,8 +74,7 @@ class CpuNorm(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         if not (_plain(hidden_states) and _plain(self.weight)):
-            normed: Tensor = super().forward(hidden_states)
-            return normed
+            return super().forward(hidden_states)
         return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
@@ -126,5 +124,4 @@ class _Product(torch.autograd.Function):
 
 def _product(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[..., K] x [N, K] -> [..., N]."""
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
-    return result
+    return torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.launch import launched
+from genrec_unlearn_bench.progress import launched
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -53,15 +53,13 @@ class Processes:
     def agree(self, value: T) -> T:
         from accelerate.utils import broadcast_object_list
 
-        found: T = broadcast_object_list([value])[0]
-        return found
+        return broadcast_object_list([value])[0]
 
     def collect(self, value: T) -> list[T]:
         """The values of all processes in order, everywhere."""
         from accelerate.utils import gather_object
 
-        found: list[T] = gather_object([value])
-        return found
+        return gather_object([value])
 
     def mean(self, value: Tensor) -> Tensor:
         if self.number == 1:

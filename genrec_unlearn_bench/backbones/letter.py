@@ -26,18 +26,17 @@ from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import (
+    SASREC_PRESETS,
     BackboneConfig,
     SasRecConfig,
     Scale,
     TrainingConfig,
     expect,
-    sasrec_preset,
 )
 from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import LetterSidConfig, SidConfig, letter_sid_preset
+from genrec_unlearn_bench.sids.config import LETTER_PRESETS, LetterSidConfig, SidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
 
@@ -50,7 +49,7 @@ class LetterConfig(TigerConfig):
 
 def _on_tiger(scale: Scale) -> LetterConfig:
     tiger = expect(Tiger.presets[scale], TigerConfig)
-    return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=sasrec_preset(scale.value))
+    return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=SASREC_PRESETS[scale.value])
 
 
 _PRESETS = {
@@ -60,7 +59,7 @@ _PRESETS = {
         training=TrainingConfig(
             lr=5e-4, batch_size=1024, epochs=200, warmup_steps=250, evaluations=200, patience=20, valid_rows=5000
         ),
-        vectors=sasrec_preset("official"),
+        vectors=SASREC_PRESETS["official"],
     ),
 }
 
@@ -71,7 +70,7 @@ class Letter(Tiger):
     name: ClassVar[str] = "letter"
     Config = LetterConfig
     presets: ClassVar = _PRESETS
-    sid_presets: ClassVar = {scale: letter_sid_preset(scale.value) for scale in Scale}
+    sid_presets: ClassVar = {scale: LETTER_PRESETS[scale.value] for scale in Scale}
 
     @classmethod
     def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig:
@@ -81,16 +80,9 @@ class Letter(Tiger):
 
     @classmethod
     def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
-        """As ``Backbone.tokenise``; raises DataFault where ``data.collaborative`` is missing."""
         from genrec_unlearn_bench.sids.letter import letter_sids
 
         own = expect(config, LetterSidConfig)
-        if data.collaborative is None:
-            raise DataFault(
-                "LETTER's tokenizer needs collaborative item vectors, and there are none",
-                where="TrainingData.collaborative",
-                hint="train the SASRec that Letter.collaborative names on the same examples, and pass its item vectors",
-            )
         return letter_sids(
-            data.features, data.collaborative, own, seed=seed, device=device, progress=progress, fit_rows=data.known
+            data.features, data.sasrec_vectors, own, seed=seed, device=device, progress=progress, fit_rows=data.known
         )

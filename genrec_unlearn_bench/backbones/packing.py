@@ -25,7 +25,6 @@ class SharedTargets:
     The targets of a history are laid end to end as one decoder sequence under a block-diagonal causal mask, so the
     cross-attention keys and values are projected once. Within a block every relative position is what it would be
     alone, so that T5's position bias, and with it every number, is the same as target by target.
-
     """
 
     rows: Tensor
@@ -70,7 +69,6 @@ class Packing:
 
     Targets are laid end to end behind the prompt. Each sees the prompt and itself, no other target, and each starts at
     the position right behind the prompt, so that every number is what it would be target by target.
-
     """
 
     shared: SharedTargets

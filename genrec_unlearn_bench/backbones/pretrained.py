@@ -80,20 +80,15 @@ def _folder(source: str) -> Path:
 
 def _fetched(name: str, revision: str | None, source: str) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
 
-    otherwise = "or give the folder of a downloaded model"
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
-    except HFValidationError as fault:
-        said = f"neither a folder nor a hub id: {_first_line(fault)}"
-        raise UsageError(said, where=source, hint=f"check the spelling, {otherwise}") from fault
     except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
         raise DataMissing(
             f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
             where=source,
-            hint=f"check its name and the network (and HF_HUB_OFFLINE), log in with `hf auth login` if the model asks "
-            f"for consent, {otherwise}",
+            hint="check its name and the network (and HF_HUB_OFFLINE), log in with `hf auth login` if the model asks "
+            "for consent, or give the folder of a downloaded model",
         ) from fault
 
 

@@ -162,7 +162,7 @@ class Ranker(ABC):
     @classmethod
     @abstractmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``."""
+        """The inverse of ``save``; the store has checked every byte."""
 
 
 class Recommender(Ranker):
@@ -170,6 +170,9 @@ class Recommender(Ranker):
 
     sids: SidTable
     serving: ServingRules
+    vocabulary: SidVocabulary
+    history_limit: int
+    """Most recent items that the model reads."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -191,16 +194,6 @@ class Recommender(Ranker):
     @property
     def device(self) -> torch.device:
         return next(self.module.parameters()).device
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> SidVocabulary:
-        """Token ids of the SID levels."""
-
-    @property
-    @abstractmethod
-    def history_limit(self) -> int:
-        """Most recent items that the model reads."""
 
     @abstractmethod
     def encode(self, histories: Histories, *, soft: SoftSids | None = None, hidden: bool = False) -> Context:

@@ -1,20 +1,18 @@
-"""SASRec (Kang and McAuley 2018, arXiv 1808.09781): a reference row, and the source of collaborative item vectors.
+"""The reference rows: SASRec (Kang and McAuley 2018, arXiv 1808.09781) and popularity, the floor of every table.
 
-Every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its item
-vectors.
+In SASRec every item has a vector, and the whole catalogue is scored. LETTER and ETEGRec build their semantic IDs on its
+item vectors.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -22,14 +20,11 @@ from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
-from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
+from genrec_unlearn_bench.data.examples import PAD, BoolArray, Examples, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.errors import CorruptArtefact, DataFault
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.examples import BoolArray
 
 _WEIGHTS = "sasrec.safetensors"
 _RECORD = "sasrec.json"
@@ -119,8 +114,7 @@ class SasRec(Ranker):
 
     def item_vectors(self) -> NDArray[np.float32]:
         """[N, dim] item embeddings: the collaborative vectors."""
-        vectors: NDArray[np.float32] = self.network.items.weight.detach().float().cpu().numpy().copy()
-        return vectors
+        return self.network.items.weight.detach().float().cpu().numpy().copy()
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,19 +127,11 @@ class SasRec(Ranker):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``; raises CorruptArtefact."""
-        try:
-            config = SasRecConfig.model_validate_json((folder / _RECORD).read_bytes())
-            tensors = load_file(folder / _WEIGHTS)
-            state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
-            network = SasRecNetwork(
-                config, items=len(tensors["counts"]), positions=len(state["positions.weight"]), seed=0
-            )
-            network.load_state_dict(state)
-        except (OSError, ValidationError, SafetensorError, KeyError, RuntimeError) as fault:
-            raise CorruptArtefact(
-                f"a saved SASRec cannot be read: {fault}", where=str(folder), hint="delete the folder and run again"
-            ) from fault
+        config = SasRecConfig.model_validate_json((folder / _RECORD).read_bytes())
+        tensors = load_file(folder / _WEIGHTS)
+        state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
+        network = SasRecNetwork(config, items=len(tensors["counts"]), positions=len(state["positions.weight"]), seed=0)
+        network.load_state_dict(state)
         ranker = cls(network.to(device), config, tensors["counts"].numpy(), tensors["seen"].numpy().astype(np.bool_))
         ranker.network.eval()
         return ranker
@@ -178,3 +164,35 @@ def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns, order = columns.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return columns.gather(1, order), values
+
+
+class Popularity(Ranker):
+    """Ranks by the number of train targets, alike for every user; ties by item order. Histories are ignored."""
+
+    name: ClassVar[str] = "popularity"
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self.counts = counts
+        self._order = np.argsort(-counts, kind="stable")
+
+    @classmethod
+    def fit(cls, train: Examples, items: int) -> Self:
+        return cls(np.bincount(train.targets, minlength=items).astype(np.int64))
+
+    def recommend(self, histories: Histories, k: int, *, beam: int = 50) -> Ranking:
+        """The same k items for all. ``log_probs`` are log shares of the train targets (add-one smoothed)."""
+        top = self._order[:k]
+        shares = np.log((self.counts[top] + 1) / (self.counts.sum() + len(self.counts)))
+        items = np.full((len(histories), k), -1, dtype=np.int64)
+        log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
+        items[:, : len(top)] = top
+        log_probs[:, : len(top)] = shares
+        return Ranking(items, log_probs)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({"counts": torch.from_numpy(self.counts)}, folder / "popularity.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "cpu") -> Self:
+        return cls(load_file(folder / "popularity.safetensors")["counts"].numpy())

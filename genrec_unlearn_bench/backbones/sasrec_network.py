@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import SasRecConfig
+from genrec_unlearn_bench.backbones.training import bucketed_batches
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
@@ -61,8 +61,7 @@ class SasRecNetwork(nn.Module):
         states = self.dropout(states)
         for block in self.blocks:
             states = block(states)
-        out: Tensor = self.norm(states)
-        return out
+        return self.norm(states)
 
 
 class _AttentionBlock(nn.Module):
@@ -88,8 +87,7 @@ class _AttentionBlock(nn.Module):
         mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=True)
         states = states + self.dropout(self.merge(mixed.transpose(1, 2).reshape(batch, length, dim)))
         inner = self.dropout(torch.relu(self.widen(self.between(states))))
-        out: Tensor = states + self.dropout(self.narrow(inner))
-        return out
+        return states + self.dropout(self.narrow(inner))
 
 
 def _initialise(module: nn.Module) -> None:
@@ -110,8 +108,7 @@ def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
     gradient take gigabytes, and moving them costs more than computing them. Here both are computed chunk by chunk in
     one small buffer, and gradients are taken in the forward pass.
     """
-    loss: Tensor = _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
-    return loss
+    return _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
 
 
 class _CatalogueSoftmax(torch.autograd.Function):

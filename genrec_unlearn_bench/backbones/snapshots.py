@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -60,9 +60,8 @@ class _Record(StrictModel):
     fingerprint: str
     """See ``fingerprint``; a snapshot of another training is not read."""
     place: TrainingPosition
-    files: dict[str, str] = Field(default_factory=dict)
-    """File name -> blake2b-256 of its content, by role."""
-    digests: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, tuple[str, str]]
+    """Name of a file and blake2b-256 of its content, by role."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +89,9 @@ class Snapshots:
         parts: dict[str, dict[str, Tensor]] = {}
         try:
             record = _Record.model_validate_json((self.folder / RECORD).read_bytes())
-            for role, name in record.files.items():
+            for role, (name, digest) in record.files.items():
                 content = (self.folder / name).read_bytes()
-                if _digest(content) == record.digests.get(role):
+                if _digest(content) == digest:
                     parts[role] = load(content)
         except (OSError, ValidationError, SafetensorError):
             return None
@@ -100,7 +99,7 @@ class Snapshots:
         if record.fingerprint != self._fingerprint or parts.keys() != needed:
             return None
         self._best_of = record.place.score
-        self._best_file = (record.files["best"], record.digests["best"])
+        self._best_file = record.files["best"]
         return Snapshot(record.place, parts.get("current", {}), parts["best"])
 
     def write(self, snapshot: Snapshot) -> None:
@@ -116,16 +115,16 @@ class Snapshots:
                 name = f"best-{place.step}.safetensors"
                 self._best_file = (name, _put(self.folder / name, save(_on_cpu(snapshot.best))))
                 self._best_of = place.score
-            files, digests = {"best": self._best_file[0]}, {"best": self._best_file[1]}
+            files = {"best": self._best_file}
             if snapshot.current:
-                files["current"] = f"current-{place.step}.safetensors"
-                digests["current"] = _put(self.folder / files["current"], save(_on_cpu(snapshot.current)))
-            record = _Record(fingerprint=self._fingerprint, place=place, files=files, digests=digests)
+                name = f"current-{place.step}.safetensors"
+                files["current"] = (name, _put(self.folder / name, save(_on_cpu(snapshot.current))))
+            record = _Record(fingerprint=self._fingerprint, place=place, files=files)
             draft = self.folder / f"{RECORD}.new"
             _put(draft, record.model_dump_json(indent=1).encode())
             os.replace(draft, self.folder / RECORD)
             for path in self.folder.glob("*.safetensors"):
-                if path.name not in files.values():
+                if path.name not in {name for name, _ in files.values()}:
                     path.unlink(missing_ok=True)
 
 

@@ -48,7 +48,7 @@ class T5Recommender(TransformerRecommender):
     ) -> None:
         super().__init__(model, shape, sids, serving, self._vocabulary_for(shape, sids))
         use_cpu_kernels(model)
-        self._tokens = torch.from_numpy(self._vocabulary.tokens(sids)).to(self.device)
+        self._tokens = torch.from_numpy(self.vocabulary.tokens(sids)).to(self.device)
         self._softened = torch.from_numpy(sids.quantised_codes >= 0).to(self.device)
 
     @classmethod
@@ -135,7 +135,7 @@ class T5Recommender(TransformerRecommender):
         rows = soft.row_of_item[chosen]
         mixtures = [
             weights[rows] @ self.model.shared.weight[first : first + weights.shape[1]]
-            for first, weights in zip(self._vocabulary.offsets, soft.weights, strict=False)
+            for first, weights in zip(self.vocabulary.offsets, soft.weights, strict=False)
         ]
         # A tree's item may have no code to soften on a level: its ordinal and its end stay as they are.
         softened = self._softened[chosen][..., None]
@@ -149,7 +149,7 @@ class T5Recommender(TransformerRecommender):
         empty = torch.from_numpy(histories.lengths == 0).to(self.device)
         if self.shape.user_tokens:
             users = torch.from_numpy(histories.users).to(self.device)
-            first = self._vocabulary.user_offset + users.clamp_min(0) % self.shape.user_tokens
+            first = self.vocabulary.user_offset + users.clamp_min(0) % self.shape.user_tokens
             seen = torch.ones_like(empty)
         elif bool(empty.any()):
             first = torch.where(empty, EMPTY, PAD_TOKEN)

@@ -78,5 +78,4 @@ class Tiger(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
         shape = expect(config, TigerConfig).shape
-        fresh: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
-        return fresh
+        return cls.recommender_class().fresh(shape, sids, seed=seed, device=device)

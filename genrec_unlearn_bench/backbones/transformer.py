@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_numpy
 from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import load_file, save_file
@@ -31,9 +30,7 @@ from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable, check_successor
+from genrec_unlearn_bench.sids.table import SidTable, check_successor, load_table, save_table
 
 _RECORD, _WEIGHTS, _SERVING, _SIDS = "recommender.json", "model.safetensors", "serving.safetensors", "sids"
 _MASKS = ("blocked", "ignored")
@@ -56,7 +53,7 @@ class TransformerRecommender(Recommender):
             raise ValueError(f"the model has {model.config.vocab_size} tokens, the table {vocabulary.size}")
         self.model, self.shape, self.sids = model, shape, sids
         self.serving = serving or ServingRules()
-        self._vocabulary = vocabulary
+        self.vocabulary, self.history_limit = vocabulary, shape.history_limit
         self._tries: dict[tuple[str, bytes], Trie] = {}
 
     @classmethod
@@ -69,17 +66,7 @@ class TransformerRecommender(Recommender):
 
     @property
     def module(self) -> nn.Module:
-        module: nn.Module = self.model
-        return module
-
-    @property
-    def vocabulary(self) -> SidVocabulary:
-        return self._vocabulary
-
-    @property
-    def history_limit(self) -> int:
-        limit: int = self.shape.history_limit
-        return limit
+        return self.model
 
     def codes_of(self, items: IntArray) -> Tensor:
         return torch.from_numpy(self.sids.codes[items]).to(self.device)
@@ -93,7 +80,7 @@ class TransformerRecommender(Recommender):
     def _labels(self, codes: Tensor) -> tuple[Tensor, Tensor | None]:
         """Vocabulary ids of codes [R, L], and which are real; None where all are."""
         real = None if bool((codes >= 0).all()) else codes >= 0
-        labels = codes + torch.tensor(self._vocabulary.offsets, device=codes.device)
+        labels = codes + torch.tensor(self.vocabulary.offsets, device=codes.device)
         return labels if real is None else labels.masked_fill(~real, PAD_TOKEN), real
 
     def with_sids(self, table: SidTable) -> Self:
@@ -115,7 +102,7 @@ class TransformerRecommender(Recommender):
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
         batch = max(16, min(256, BATCH_BEAMS // beam))
-        offsets = self._vocabulary.offsets
+        offsets = self.vocabulary.offsets
         with eval_mode(self.module), torch.inference_mode():
             open_session = self.server()
             for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):
@@ -160,23 +147,10 @@ class TransformerRecommender(Recommender):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Self:
-        """The inverse of ``save``; raises CorruptArtefact, also where the weights do not fit the SIDs beside them."""
-        try:
-            content = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-            weights = load_file(folder / _WEIGHTS, device=str(torch.device(device)))
-            masks = load_numpy(folder / _SERVING)
-        except (OSError, ValueError, SafetensorError) as fault:
-            said, hint = f"a saved recommender cannot be read: {fault}", "delete the folder and run again"
-            raise CorruptArtefact(said, where=str(folder), hint=hint) from fault
+        content = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        weights = load_file(folder / _WEIGHTS, device=str(torch.device(device)))
+        masks = load_numpy(folder / _SERVING)
         weights.update({name: weights[first] for name, first in content["tied"].items()})
         recommender = cls._rebuilt(content["shape"], load_table(folder / _SIDS), folder, device=device)
-        try:
-            recommender.model.load_state_dict(weights)
-        except RuntimeError as fault:
-            reason = str(fault).splitlines()[-1].strip()
-            raise CorruptArtefact(
-                f"the stored weights do not belong to the semantic IDs beside them: {reason}",
-                where=str(folder),
-                hint="the folder holds parts of two recommenders; delete it and run again",
-            ) from fault
+        recommender.model.load_state_dict(weights)
         return recommender.with_serving(ServingRules(**{name: mask.astype(np.bool_) for name, mask in masks.items()}))

@@ -20,8 +20,8 @@ from typer import Option
 
 from genrec_unlearn_bench.cli.console import print_json, print_line, stdout
 from genrec_unlearn_bench.errors import printable
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
+from genrec_unlearn_bench.progress import process_index
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -115,7 +115,7 @@ def _run(verb: Callable[[], Output | None], *, as_json: bool, debug: bool) -> No
         with _interruptible():
             output = verb()
             # Of several processes of one run, the first owns the terminal.
-            if output is not None and place() == 0:
+            if output is not None and process_index() == 0:
                 output.show(as_json=as_json)
             sys.stdout.flush()
             if output is not None and output.fault is not None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import printable
-from genrec_unlearn_bench.launch import place
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, process_index
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +79,7 @@ def duration(seconds: float) -> str:
 @contextmanager
 def progressing() -> Iterator[Progress]:
     """Bars on a terminal, lines elsewhere; removed however the block ends. Of several processes the first prints."""
-    if place() > 0:
+    if process_index() > 0:
         yield Progress()
         return
     if not sys.stderr.isatty():

@@ -14,8 +14,8 @@ from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.spec import FormatName, SplitName
     from genrec_unlearn_bench.sids.health import Collisions, SidHealth
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
@@ -52,8 +52,8 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
+    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName
     from genrec_unlearn_bench.data.prepare import import_folder
-    from genrec_unlearn_bench.data.spec import FormatName, SplitName
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
     split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))

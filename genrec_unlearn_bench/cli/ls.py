@@ -121,7 +121,7 @@ def _role(entry: Entry) -> str:
 
 
 def _backbones(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.backbones.catalogue import backbones
+    from genrec_unlearn_bench.backbones import backbones
     from genrec_unlearn_bench.registry import summary
 
     for name, place in backbones().items():

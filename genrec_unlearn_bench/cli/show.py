@@ -152,7 +152,7 @@ def dataset_card(name: str, data_dir: Path | None) -> Output:
 
 
 def _backbone(name: str) -> Output:
-    from genrec_unlearn_bench.backbones.catalogue import load_backbone
+    from genrec_unlearn_bench.backbones import load_backbone
     from genrec_unlearn_bench.backbones.config import Scale
 
     found = load_backbone(name)

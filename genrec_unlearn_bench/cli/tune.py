@@ -13,7 +13,7 @@ from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.launch import launched, place
+from genrec_unlearn_bench.progress import launched, process_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def tune(
             "an original is trained for each of them first, unless it is in the cache"
         )
         tuned, failed = _tune(requests, store, progress, tuned_dir)
-    if fixed is not None and tuned and place() == 0:
+    if fixed is not None and tuned and process_index() == 0:
         from genrec_unlearn_bench.tuning.choice import update_fixed
 
         update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
@@ -113,7 +113,7 @@ def _tune(
             continue
         choice = found.choice
         path = choice_path(out, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)
-        tuned.append((found, write_choice(out, choice) if place() == 0 else path))
+        tuned.append((found, write_choice(out, choice) if process_index() == 0 else path))
     return tuned, failed
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genrec_unlearn_bench.backbones.catalogue import backbones, load_backbone
+from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse

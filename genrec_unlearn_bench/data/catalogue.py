@@ -1,15 +1,234 @@
-"""The known datasets: those that ship with the package, and those imported into a data folder."""
+"""The known datasets and their specification (YAML): format, files, split, filtering, terms and citation.
+
+Some ship with the package, others were imported into a data folder. This module imports neither NumPy nor a reader, as
+``bench ls`` has to be quick.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple, get_args
+from urllib.parse import urlsplit
 
-from genrec_unlearn_bench.data.spec import DatasetSpec, load_spec, load_spec_file
-from genrec_unlearn_bench.errors import UnknownName
+import yaml
+from pydantic import Field, field_validator
+
+from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.errors import ConfigError, DataFault, UnknownName
+
+FormatName = Literal["demo", "folder", "amazon-2018", "amazon-2023", "minionerec", "letter"]
+
+
+class Role(NamedTuple):
+    """One file of a format, as a dataset's YAML calls it."""
+
+    name: str
+    patterns: tuple[str, ...]
+    """Globs relative to the data folder, best first."""
+    group: str | None
+    """Of the roles of one group exactly one must be there; None for a role that may be missing."""
+
+
+def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
+    both = tuple(form for pattern in patterns for form in ((pattern, f"{pattern}.gz") if zipped else (pattern,)))
+    return Role(name, both, name if group == "" else group)
+
+
+FORMATS: dict[FormatName, tuple[Role, ...]] = {
+    "demo": (),
+    "folder": (
+        _role("items", "items.jsonl"),
+        _role("interactions", "interactions.tsv", group="interactions or sequences"),
+        _role("sequences", "sequences.tsv", group="interactions or sequences"),
+    ),
+    "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
+    "amazon-2023": (
+        _role("meta", "meta_*.jsonl", "raw/meta_categories/meta_*.jsonl"),
+        _role("reviews", "[!m]*.jsonl", "raw/review_categories/*.jsonl", group="reviews or ratings"),
+        _role("ratings", "*.csv", "benchmark/5core/rating_only/*.csv", group="reviews or ratings"),
+    ),
+    "minionerec": (
+        _role("train", "train/*.csv", zipped=False),
+        _role("valid", "valid/*.csv", zipped=False),
+        _role("test", "test/*.csv", zipped=False),
+        _role("items", "index/*.item.json", group="items or info", zipped=False),
+        _role("info", "info/*.txt", group=None, zipped=False),
+        _role("index", "index/*.index.json", group=None, zipped=False),
+    ),
+    "letter": (
+        _role("sequences", "*.inter.json", zipped=False),
+        _role("items", "*.item.json", group=None, zipped=False),
+        _role("index", "*.index.json", group=None, zipped=False),
+    ),
+}
+
+SplitName = Literal["global-time", "as-given", "leave-one-out"]
+TextField = Literal["title", "brand", "categories", "description", "text"]
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class FileSpec(StrictModel):
+    """One file of a dataset."""
+
+    role: str
+    """What the reader calls it (items, interactions, reviews, meta, train …)."""
+    names: tuple[str, ...] = Field(min_length=1)
+    """Where it lies in the dataset's folder; of several, the first that exists. A download gets the first name."""
+    url: str | None = None
+    """Public address, where there is a stable one."""
+    size: int | None = Field(default=None, ge=1)
+    """Bytes of the public file, where known."""
+    blake2b: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
+    """blake2b-128 of the public file, where known; a download that differs is refused."""
+
+    @field_validator("names")
+    @classmethod
+    def _stay_inside(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            path = PurePosixPath(name)
+            if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+                raise ValueError(f"{name!r} does not lie inside the dataset's folder")
+        return names
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, url: str | None) -> str | None:
+        if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+            raise ValueError("only http and https addresses are fetched")
+        return url
+
+
+class Citation(StrictModel):
+    """A paper that results on this dataset have to cite."""
+
+    key: str
+    bibtex: str
+
+
+class DatasetSpec(StrictModel):
+    """A dataset by name. Everything that decides what is read is in here."""
+
+    name: str
+    """Lower-case letters, digits and hyphens; tasks are called ``<name>-brand`` and so on."""
+    title: str
+    format: FormatName
+    files: tuple[FileSpec, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names that the dataset's folder may have."""
+    split: SplitName
+    k_core: int = Field(default=0, ge=0)
+    """Filtering that is done here; 0 or 1 for none."""
+    text_fields: tuple[TextField, ...] = ("title", "brand", "categories", "description", "text")
+    """The fields that make up an item's text, in order."""
+    terms: str = ""
+    """Licence or terms of use."""
+    where: str = ""
+    """How to get the files that have no public address."""
+    citations: tuple[Citation, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError("a name has lower-case letters, digits and single hyphens between them")
+        return name
+
+    @field_validator("aliases")
+    @classmethod
+    def _folder_names(cls, aliases: tuple[str, ...]) -> tuple[str, ...]:
+        for alias in aliases:
+            if not alias or alias in (".", "..") or "/" in alias or "\\" in alias:
+                raise ValueError(f"{alias!r} is no folder name")
+        return aliases
+
+
+def check_spec(spec: DatasetSpec, where: str) -> None:
+    """Raise ConfigError where format, files, split and filtering do not go together."""
+    faults = role_faults(spec.format, [file.role for file in spec.files])
+    given = spec.format == "minionerec"
+    if given != (spec.split == "as-given"):
+        faults.append("split: as-given and the format minionerec go together, as its rows come with their split")
+    if given and spec.k_core > 1:
+        faults.append("k_core: rows that come with their split are not filtered")
+    undated = spec.format == "letter" or any(file.role == "sequences" for file in spec.files)
+    if undated and spec.split == "global-time":
+        faults.append("split: sequences have no dates, so they can only be split leave-one-out")
+    if faults:
+        raise ConfigError(faults, where=where)
+
+
+def load_spec(text: str, where: str) -> DatasetSpec:
+    """Read a dataset's YAML; raises ConfigError with every fault at once."""
+    spec = parse_yaml(DatasetSpec, text, where=where)
+    check_spec(spec, where)
+    return spec
+
+
+def load_spec_file(path: Path) -> DatasetSpec:
+    """Read a dataset's YAML file; raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError([f"cannot be read: {fault}"], where=str(path)) from None
+    return load_spec(text, str(path))
+
+
+def dump_spec(spec: DatasetSpec) -> str:
+    """The YAML of a specification, defaults left out."""
+    content = spec.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+
+
+def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
+    """List the faults of a set of roles: unknown, repeated, missing or too many of one group."""
+    known = {role.name: role for role in FORMATS[format_name]}
+    unknown = f"is no file of the format {format_name}; known: {', '.join(known)}"
+    faults = [f"{name!r} {unknown}" for name in roles if name not in known]
+    faults += [f"{name!r} is listed twice" for name in sorted(set(roles)) if roles.count(name) > 1]
+    for group in dict.fromkeys(role.group for role in known.values() if role.group):
+        members = [name for name, role in known.items() if role.group == group]
+        there = sorted(set(members) & set(roles))
+        if not there:
+            faults.append(f"the format {format_name} needs a file {' or '.join(map(repr, members))}")
+        elif len(there) > 1:
+            faults.append(f"the format {format_name} takes one of {' and '.join(map(repr, there))}, not both")
+    return faults
+
+
+def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
+    """Find a format's files by their usual names: role -> path relative to ``folder``.
+
+    Raises:
+        DataFault: a needed file is missing, or several files could be meant.
+    """
+    found: dict[str, str] = {}
+    faults: list[str] = []
+    for role in FORMATS[format_name]:
+        for pattern in role.patterns:
+            matches = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            if len(matches) > 1:
+                faults.append(f"{role.name}: several files could be meant: {', '.join(matches[:5])}")
+            if matches:
+                found[role.name] = matches[0]
+                break
+    faults += role_faults(format_name, list(found))
+    if faults:
+        expected = ", ".join(role.patterns[0] for role in FORMATS[format_name])
+        listing = "".join(f"\n  - {fault}" for fault in faults)
+        raise DataFault(
+            f"no dataset in the format {format_name} here:{listing}",
+            where=str(folder),
+            hint=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
+        )
+    return found
+
 
 DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"
 """Environment variable: a folder that holds one folder for each dataset."""

@@ -20,7 +20,7 @@ from genrec_unlearn_bench.errors import DataFault
 def clean(
     items: ItemTable, log: Interactions, k: int, dropped: Counter[str], where: str
 ) -> tuple[ItemTable, Interactions]:
-    """Filter a log, number its users from 0 by first appearance, and add everything left out to ``dropped``.
+    """Filter a log, number its users from 0 by first appearance, and count everything left out in ``dropped``.
 
     Returns:
         The catalogue without items that the k-core removed, and the log over its rows.
@@ -31,7 +31,7 @@ def clean(
     if not len(log):
         raise DataFault("there is no interaction in the data", where=where, hint="check the file of interactions")
     keep = np.ones(len(log), dtype=np.bool_) if log.times is None else _first_copies(log.users, log.items, log.times)
-    _count(dropped, "repeated line (same user, item and time)", len(log) - int(keep.sum()))
+    dropped["repeated line (same user, item and time)"] += len(log) - int(keep.sum())
     users, rows = log.users[keep], log.items[keep]
     times = None if log.times is None else log.times[keep]
 
@@ -40,9 +40,9 @@ def clean(
     lonely = (np.bincount(users[core], minlength=int(users.max(initial=0)) + 1) < 2)[users] & core
     kept = core & ~lonely
     if k > 1:
-        _count(dropped, f"interaction outside the {k}-core", int((~core).sum()))
-        _count(dropped, f"user outside the {k}-core", len(np.unique(users)) - len(np.unique(users[core])))
-    _count(dropped, "user with a single interaction", int(lonely.sum()))
+        dropped[f"interaction outside the {k}-core"] += int((~core).sum())
+        dropped[f"user outside the {k}-core"] += len(np.unique(users)) - len(np.unique(users[core]))
+    dropped["user with a single interaction"] += int(lonely.sum())
     if not kept.any():
         raise DataFault(
             f"no interactions are left of {len(log)}"
@@ -53,7 +53,7 @@ def clean(
     users, rows = users[kept], rows[kept]
     if k > 1:
         occurring, rows = np.unique(rows, return_inverse=True)
-        _count(dropped, f"item outside the {k}-core", len(items) - len(occurring))
+        dropped[f"item outside the {k}-core"] += len(items) - len(occurring)
         items = items.take(occurring)
     kept_times = None if times is None else times[kept]
     return items, Interactions(first_appearance(users), rows.astype(np.int64), kept_times)
@@ -77,11 +77,6 @@ def _first_copies(users: IntArray, items: IntArray, times: IntArray) -> BoolArra
     keep = np.ones(len(order), dtype=np.bool_)
     keep[order[1:][same]] = False
     return keep
-
-
-def _count(dropped: Counter[str], reason: str, number: int) -> None:
-    if number:
-        dropped[reason] += number
 
 
 def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:

@@ -17,7 +17,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 # Only entities with their semicolon: "AT&T" and "Black&notable" are not markup.
@@ -151,19 +150,8 @@ def normalise_brands(values: Sequence[str]) -> BrandColumn:
     return BrandColumn(tuple(names[value] for value in values), tuple(raw[value] for value in values), junk)
 
 
-class PriceFault(StrEnum):
-    """Why a price field that is not empty gave no price; the texts are the manifest's drop reasons."""
-
-    NEGATIVE = "negative price (price left out)"
-    JUNK = "price is not a number (price left out)"
-
-
-class Price(NamedTuple):
-    """A parsed price field: at least 0, or NaN, and why an unusable field gave none."""
-
-    value: float
-    fault: PriceFault | None = None
-
+NEGATIVE_PRICE = "negative price (price left out)"
+JUNK_PRICE = "price is not a number (price left out)"
 
 _SIGN = r"(?:US\$|CDN\$|[$£€¥₹]|USD|EUR|GBP|Rs\.?)?"
 _NUMBER = (
@@ -178,27 +166,33 @@ _LONGEST_PRICE = 64
 _LARGEST = 1e12
 
 
-def parse_price(value: object) -> Price:
-    """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0)."""
+def parse_price(value: object) -> float:
+    """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0).
+
+    At least 0, or NaN for a field that is empty (NaN is how tables write "no price"). Raises ValueError with the
+    manifest's drop reason.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _checked(float(value)) if abs(value) < _LARGEST else _not_a_number(value)
+        if abs(value) >= _LARGEST:
+            raise ValueError(JUNK_PRICE)
+        return _not_negative(float(value))
     text = value if isinstance(value, str) else ""
     text = " ".join(text.split()) if len(text) <= _LONGEST_PRICE else text.strip()
     if value is None or (isinstance(value, str) and text.lower() in _EMPTY):
-        return Price(math.nan)
+        return math.nan
     if text.lower() in _FREE:
-        return Price(0.0)
+        return 0.0
     match = _PRICE.match(text) if len(text) <= _LONGEST_PRICE else None
     if match is None:
-        return Price(math.nan, PriceFault.JUNK)
+        raise ValueError(JUNK_PRICE)
     prices: list[float] = []
     for end in ("", "_high"):
         if match[f"number{end}"] is not None:
             number = _number(match[f"number{end}"])
             if number is None:
-                return Price(math.nan, PriceFault.JUNK)
+                raise ValueError(JUNK_PRICE)
             prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
-    return _checked(min(prices))
+    return _not_negative(min(prices))
 
 
 def _number(digits: str) -> float | None:
@@ -216,12 +210,7 @@ def _number(digits: str) -> float | None:
     return float(joined) if re.fullmatch(r"[0-9]*\.[0-9]*", joined) and joined != "." else None
 
 
-def _checked(value: float) -> Price:
-    if not math.isfinite(value):
-        return _not_a_number(value)
-    return Price(math.nan, PriceFault.NEGATIVE) if value < 0 else Price(abs(value))
-
-
-def _not_a_number(value: float) -> Price:
-    # NaN is how tables write "no price"; an infinite one is a fault.
-    return Price(math.nan) if value != value else Price(math.nan, PriceFault.JUNK)
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError(NEGATIVE_PRICE)
+    return abs(value)

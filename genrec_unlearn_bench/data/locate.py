@@ -12,9 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, SPEC_FILE, data_roots, packaged_datasets
+from genrec_unlearn_bench.data.catalogue import (
+    DATA_VARIABLE,
+    SPEC_FILE,
+    DatasetSpec,
+    FileSpec,
+    data_roots,
+    load_spec_file,
+    packaged_datasets,
+)
 from genrec_unlearn_bench.data.source_files import SourceFile, file_digest, verify
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, load_spec_file
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
 

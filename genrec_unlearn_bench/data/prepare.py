@@ -13,17 +13,25 @@ from pathlib import Path
 import numpy as np
 
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
+from genrec_unlearn_bench.data.catalogue import (
+    SPEC_FILE,
+    DatasetSpec,
+    FileSpec,
+    FormatName,
+    SplitName,
+    check_spec,
+    discover,
+    dump_spec,
+    packaged_datasets,
+)
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
-from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
-from genrec_unlearn_bench.data.formats import amazon, letter, minionerec
+from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
+from genrec_unlearn_bench.data.formats import amazon, minionerec
 from genrec_unlearn_bench.data.formats import folder as plain_folder
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, FormatName, SplitName, check_spec, discover, dump_spec
 from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
-from genrec_unlearn_bench.data.storage import content_digest
 from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
@@ -33,7 +41,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
     "amazon-2018": amazon.read_2018,
     "amazon-2023": amazon.read_2023,
     "minionerec": minionerec.read,
-    "letter": letter.read,
+    "letter": minionerec.read_letter,
 }
 _SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
@@ -131,7 +139,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         test=len(parts.test),
         with_brand=sum(1 for brand in items.brands if brand),
         with_price=int(np.isfinite(items.prices).sum()),
-        dropped=dict(sorted(dropped.items())),
+        dropped=dict(sorted((+dropped).items())),
         sources=sources,
         digest=content_digest(items, parts, spec.split),
         notes=(*spec.notes, *notes, *_remarks(items, parts)),

@@ -1,4 +1,4 @@
-"""Data as read: an item table and a log of what users did, before any filtering or splitting.
+"""Data as read: an item table, built row by row, and a log of what users did, before any filtering or splitting.
 
 Three kinds of log exist in public data, and they do not turn into one another: dated interactions, ordered sequences
 without dates, and next-item examples that are already cut and split.
@@ -6,10 +6,16 @@ without dates, and next-item examples that are already cut and split.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.fields import looks_like_code, normalise_brands, parse_price, plain
 from genrec_unlearn_bench.data.items import ItemTable
 
 
@@ -79,3 +85,101 @@ class RawData:
     log: Interactions | GivenRows
     dropped: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+_LONGEST_LITERAL = 1_000_000
+"""Characters. A Python literal beyond this is not read: the parser's memory is a large multiple of its input."""
+_LONGEST_FIELD = 100_000
+"""Characters kept of one text field."""
+
+
+class ItemColumns:
+    """Collects items row by row, each with its own id.
+
+    Attributes:
+        row: Item id -> row number.
+        dropped: Reason -> count, shared with the reader.
+    """
+
+    def __init__(self, dropped: Counter[str]) -> None:
+        self.row: dict[str, int] = {}
+        self.dropped = dropped
+        self._titles, self._descriptions, self._texts, self._brands = (list[str]() for _ in range(4))
+        self._prices: list[float] = []
+        self._categories: list[tuple[str, ...]] = []
+        # Equal values are kept once: a catalogue has few different lists of categories.
+        self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def add(
+        self,
+        item_id: str,
+        *,
+        title: object = None,
+        description: object = None,
+        brand: object = None,
+        price: object = None,
+        categories: object = None,
+        text: object = None,
+    ) -> None:
+        """Append an item whose id is not there yet. Fields may be strings, numbers, nested lists of them, or None."""
+        self.row[item_id] = len(self.row)
+        heading = _joined(title)
+        if looks_like_code(heading):
+            self.dropped["title is a script or a style sheet (title left out)"] += 1
+            heading = ""
+        self._titles.append(plain(heading))
+        self._descriptions.append(plain(_joined(literal(description))))
+        self._brands.append(_joined(brand, limit=2_000))
+        self._texts.append(plain(_joined(text)))
+        path = tuple(dict.fromkeys(name for part in strings(categories) if (name := plain(part))))
+        self._categories.append(self._seen.setdefault(path, path))
+        try:
+            self._prices.append(parse_price(price))
+        except ValueError as fault:
+            self.dropped[str(fault)] += 1
+            self._prices.append(math.nan)
+
+    def finish(self) -> ItemTable:
+        """The table, brands normalised over all items."""
+        brands = normalise_brands(self._brands)
+        if brands.junk:
+            self.dropped["brand field names no brand (brand left out)"] += brands.junk
+        return ItemTable(
+            ids=tuple(self.row),
+            titles=tuple(self._titles),
+            descriptions=tuple(self._descriptions),
+            brands=brands.names,
+            brands_raw=brands.raw,
+            prices=np.asarray(self._prices, dtype=np.float64),
+            categories=tuple(self._categories),
+            texts=tuple(self._texts),
+        )
+
+
+def literal(value: object) -> object:
+    """A Python list literal in a string as that list, anything else unchanged. Nothing is evaluated."""
+    if not isinstance(value, str) or not value.startswith("[") or len(value) > _LONGEST_LITERAL:
+        return value
+    try:
+        parsed = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+    return parsed if isinstance(parsed, list) else value
+
+
+def strings(value: object) -> Iterator[str]:
+    """All strings and numbers in a value or in nested lists of them, in order; anything else is passed over."""
+    # An explicit stack: metadata nests lists to any depth.
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, list | tuple):
+            stack.extend(reversed(part))
+        elif isinstance(part, int | float) and not isinstance(part, bool):
+            yield str(part)
+
+
+def _joined(value: object, limit: int = _LONGEST_FIELD) -> str:
+    return value[:limit] if isinstance(value, str) else " ".join(strings(value))[:limit]

@@ -146,16 +146,13 @@ def exact_search(
         keep: Leaves returned; at least the k that ``rank_items`` will cut at.
         positions: Decoder positions (histories x nodes) worked on at a time, which bounds the memory.
     """
-    best: BeamResult | None = None
     scores = session.start_window(level_window(trie, offsets, 0))
     width = max(1, positions // scores.shape[0])
+    best = BeamResult(scores.new_empty(len(scores), 0, dtype=torch.long), scores.new_empty(len(scores), 0))
     for ranges in _blocks(trie, width):
         scores = _descend(session, trie, offsets, ranges)
         leaves = torch.arange(ranges[-1][0], ranges[-1][1], device=scores.device).expand_as(scores)
-        block = top(scores, leaves, keep)
-        best = block if best is None else _merged(best, block, keep)
-    if best is None:
-        raise ValueError("a trie has at least one leaf")
+        best = _merged(best, top(scores, leaves, keep), keep)
     return best
 
 

@@ -17,9 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import Ancestry, mask_bias, padded_heads, padding_bias, window_log_probs
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.decoding.session import (
+    Ancestry,
+    Projection,
+    RmsNorm,
+    mask_bias,
+    padded_heads,
+    padding_bias,
+    window_log_probs,
+)
 
 if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
@@ -56,19 +62,10 @@ def _weight(linear: Any) -> Tensor:
 
 
 class CausalWeights:
-    """Weights of a causal model.
-
-    Raises:
-        BenchError: the model attends through a sliding window, which decoding does not follow.
-    """
+    """Weights of a causal model without sliding-window attention."""
 
     def __init__(self, model: Qwen2ForCausalLM) -> None:
         config: Any = model.config
-        if "sliding_attention" in (getattr(config, "layer_types", None) or ()):
-            raise BenchError(
-                "causal models with sliding-window attention are not supported",
-                hint="set use_sliding_window to false in the model's configuration",
-            )
         self.heads = int(config.num_attention_heads)
         self.groups = int(config.num_key_value_heads)
         self.width: int = getattr(config, "head_dim", None) or config.hidden_size // self.heads

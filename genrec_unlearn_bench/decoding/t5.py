@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.decoding.linear import Projection, RmsNorm
-from genrec_unlearn_bench.decoding.session import Ancestry, padded_heads, padding_bias, window_log_probs
+from genrec_unlearn_bench.decoding.session import (
+    Ancestry,
+    Projection,
+    RmsNorm,
+    padded_heads,
+    padding_bias,
+    window_log_probs,
+)
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -80,8 +86,7 @@ class T5EncoderWeights:
 
     def position_bias(self, length: int) -> Tensor:
         """[1, H, S, S] relative position bias."""
-        bias: Tensor = self._bias_of.compute_bias(length, length).detach()
-        return bias
+        return self._bias_of.compute_bias(length, length).detach()
 
 
 class T5DecoderWeights:

@@ -15,12 +15,9 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

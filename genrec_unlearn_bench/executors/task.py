@@ -23,7 +23,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import STOPPED
@@ -33,7 +32,7 @@ from genrec_unlearn_bench.grid.schedule import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, launched, process_index
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
@@ -115,12 +114,12 @@ def perform(given: Assignment) -> JobState:
     A job of several GPUs is started in as many processes.
     """
     job = given.job
-    if job.resources.gpus > 1 and launch.launched() == 1:
+    if job.resources.gpus > 1 and launched() == 1:
         return _launch(given)
-    began, first = time.time(), launch.place() == 0
+    began, first = time.time(), process_index() == 0
     folder = SweepFolder(given.folder)
     log = folder.log(job.name)
-    progress = JobProgress(log if first else log.with_name(f"{log.stem}.process{launch.place()}.log"))
+    progress = JobProgress(log if first else log.with_name(f"{log.stem}.process{process_index()}.log"))
     store = StageStore(given.cache, progress)
     leaving: SystemExit | None = None
     try:

@@ -16,11 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genrec_unlearn_bench import launch
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, process_index
 
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
@@ -67,7 +66,7 @@ def tracked(progress: Progress, tracking: Tracking | None, run: str) -> Iterator
 
     Of several processes that compute one run together the first speaks.
     """
-    if tracking is None or launch.place() > 0:
+    if tracking is None or process_index() > 0:
         yield progress
         return
     found = TrackedProgress(progress, tracking, run)

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from genrec_unlearn_bench.backbones.catalogue import backbones
+from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.config import one_of, parse, plain_yaml
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
 from genrec_unlearn_bench.evaluation.suites import measurements, suites

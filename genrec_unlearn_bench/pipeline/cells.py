@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.backbones.catalogue import backbones as known_backbones
+from genrec_unlearn_bench.backbones import backbones as known_backbones
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
+from genrec_unlearn_bench.progress import launched
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.storage import load_table
+from genrec_unlearn_bench.sids.table import load_table
 
 if TYPE_CHECKING:
     Memo = dict[Hashable, Any]

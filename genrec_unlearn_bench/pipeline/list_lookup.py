@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import Dataset, load_dataset
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.storage import load_dataset
 from genrec_unlearn_bench.errors import DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists, trec_qrels, trec_run
 from genrec_unlearn_bench.evaluation.metric import Group

@@ -12,14 +12,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
-from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.spec import DatasetSpec
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite

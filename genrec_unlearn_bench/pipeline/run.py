@@ -18,7 +18,6 @@ from genrec_unlearn_bench.evaluation.measurement import References
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
 from genrec_unlearn_bench.pipeline.graph import build_result, recommender_stages
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
@@ -47,7 +46,7 @@ from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, process_index
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task
@@ -77,7 +76,7 @@ def run_cell(
     """
     resolved = resolve(request, source=source)
     done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
-    if source is None and place() == 0:
+    if source is None and process_index() == 0:
         remember_finished(request, store, done)
     return done
 
@@ -151,7 +150,7 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
         )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
     record = build_record(resolved, context, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
-    if place() > 0:
+    if process_index() > 0:
         return FinishedRun(record, result_folder(resolved.request.results_dir, record))
     folder = write_result(
         resolved.request.results_dir,

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.files import write_json
-from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.store.manifest import content_key, plain
 

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 import genrec_unlearn_bench
-from genrec_unlearn_bench.data.catalogue import packaged_datasets
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, packaged_datasets
 from genrec_unlearn_bench.data.forget import TaskManifest
-from genrec_unlearn_bench.data.spec import DatasetSpec
 from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
 from genrec_unlearn_bench.pipeline.results import MANIFEST
 from genrec_unlearn_bench.registry import Entry, methods

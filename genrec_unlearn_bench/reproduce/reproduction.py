@@ -22,9 +22,8 @@ from pydantic import Field, ValidationError
 from genrec_unlearn_bench.config import StrictModel, one_of, parse, parse_yaml
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_folder
-from genrec_unlearn_bench.launch import launched
 from genrec_unlearn_bench.pipeline.record import Environment
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
 if TYPE_CHECKING:
@@ -200,13 +199,13 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
 def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
     from genrec_unlearn_bench.backbones.tiger import TigerConfig
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.formats.letter import read_index
+    from genrec_unlearn_bench.data.formats.minionerec import read_index
     from genrec_unlearn_bench.data.locate import locate
     from genrec_unlearn_bench.pipeline.environment import resolve_device
     from genrec_unlearn_bench.pipeline.request import changed
     from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
-    from genrec_unlearn_bench.sids.external import from_index
+    from genrec_unlearn_bench.sids.table import from_index
     from genrec_unlearn_bench.store.manifest import content_key
 
     reference = request.reference

@@ -120,7 +120,7 @@ def sid_preset(scale: str) -> SidConfig:
         raise UnknownName("scale", str(scale), _PRESETS) from None
 
 
-_LETTER_PRESETS = {
+LETTER_PRESETS = {
     # A few hundred items and vectors of width 32.
     "smoke": LetterSidConfig(
         codes=32,
@@ -146,12 +146,8 @@ _LETTER_PRESETS = {
         collision_token=False,
     ),
 }
+"""LETTER's tokenizer by scale: four levels at every one.
 
-
-def letter_sid_preset(scale: str) -> LetterSidConfig:
-    """LETTER's tokenizer at ``smoke``, ``small``, ``paper`` or ``official``: four levels at every scale.
-
-    Colliding items are re-encoded on the last codebook (twenty rounds, the default). The collision level
-    distinguishes what still collides, but for ``official``, which keeps duplicates as the repository does.
-    """
-    return _LETTER_PRESETS[scale]
+Colliding items are re-encoded on the last codebook (twenty rounds, the default). The collision level distinguishes what
+still collides, but for ``official``, which keeps duplicates as the repository does.
+"""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
-
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 _CHUNK = 65_536
 """Items whose distances to every codeword are in memory at once."""
@@ -105,8 +102,6 @@ def health(
     categories: Sequence[str] | None = None,
 ) -> SidHealth:
     """Make the report. Labels are one string an item, ``""`` where unknown; the concept is a mask [N]."""
-    if not len(table):
-        raise ValueError("a table without items has no health")
     quantised = table.quantised_levels
     # A tree's ordinals and ends are no codes that two items can share in any sense.
     codes = np.concatenate([table.quantised_codes, table.codes[:, quantised:]], axis=1)

@@ -9,21 +9,22 @@ Every cluster offers as many places as it may hold, its first ``lower`` ones so 
 
 ``fit_residual_kmeans`` needs no training: PCA, then each level is clustered on what the levels before it left over.
 GRID uses it as its default and finds it about as good as RQ-VAE.
+
+``surrogate_codebooks`` gives a table that has no codebooks the means of its own codes' items.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.table import nearest, squared_distances
-
-FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from genrec_unlearn_bench.sids.table import FloatArray, SidTable, nearest, squared_distances
 
 _CHUNK = 65_536
 _CANDIDATES = 64
@@ -96,12 +97,17 @@ def _assign(points: FloatArray, words: FloatArray) -> tuple[IntArray, FloatArray
 
 def _centres(points: FloatArray, labels: IntArray, counts: IntArray, words: FloatArray) -> FloatArray:
     """Float64 means by cluster, as float32; an empty cluster keeps its codeword."""
+    means = _cluster_means(points.astype(np.float64), labels, counts)
+    return np.where((counts > 0)[:, None], means, words).astype(np.float32)
+
+
+def _cluster_means(points: NDArray[np.float64], labels: IntArray, counts: IntArray) -> NDArray[np.float64]:
+    """[K, D] mean of the points [n, D] of each cluster, 0 for an empty one; ``counts`` [K] are the clusters' sizes."""
     from scipy.sparse import csr_array
 
     rows = np.arange(len(points))
     member = csr_array((np.ones(len(points)), (labels, rows)), shape=(len(counts), len(points)))
-    means = (member @ points.astype(np.float64)) / np.maximum(counts, 1)[:, None]
-    return np.where((counts > 0)[:, None], means, words).astype(np.float32)
+    return np.asarray(member @ points) / np.maximum(counts, 1)[:, None]
 
 
 def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], errors: FloatArray) -> None:
@@ -132,19 +138,14 @@ def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, sca
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
-    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them.
+    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow.
 
     Args:
         iterations: Largest number of Lloyd steps; fewer where the assignment settles.
         rng: Chooses the first centres (k-means++).
-
-    Raises:
-        ValueError: No clustering has these sizes.
     """
     from sklearn.cluster import kmeans_plusplus
 
-    if not 0 < clusters * lower <= len(points) <= clusters * upper:
-        raise ValueError(f"{len(points)} points do not fit {clusters} clusters of {lower} to {upper}")
     places = points.astype(np.float64)
     centres, _ = kmeans_plusplus(places, clusters, random_state=int(rng.integers(2**31)))
     labels = np.full(len(points), -1, dtype=np.int64)
@@ -211,3 +212,34 @@ def fit_residual_kmeans(
     latents = project(features, config.dim, fit)
     fitted = latents if fit.all() else latents[fit]
     return latents, residual_kmeans(fitted, config, seed=seed, progress=progress)
+
+
+def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
+    """Fit codebooks to a table's own codes, for methods that need distances (docs/tracer.md, R20).
+
+    This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
+    of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie
+    further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
+    centroid.
+    """
+    if len(features) != len(table):
+        raise ValueError(f"{len(features)} feature rows for {len(table)} items")
+    residual = features.astype(np.float64)
+    books = []
+    for level in range(table.quantised_levels):
+        codes = table.quantised_codes[:, level]
+        present = codes >= 0
+        books.append(_centroids(residual[present], codes[present], table.quantised_sizes[level]).astype(np.float32))
+        residual[present] -= books[-1].astype(np.float64)[codes[present]]
+    return replace(table, codebooks=tuple(books), latents=np.ascontiguousarray(features, dtype=np.float32))
+
+
+def _centroids(residual: NDArray[np.float64], codes: IntArray, size: int) -> NDArray[np.float64]:
+    counts = np.bincount(codes, minlength=size)
+    words = _cluster_means(residual, codes, counts)
+    # A mean is no longer than the longest residual R, so used centroids are within 2 R of every residual; a codeword
+    # of length 4 R is at least 3 R away.
+    radius = float(np.sqrt((residual**2).sum(1).max(initial=0.0))) or 1.0
+    words[counts == 0] = 0.0
+    words[counts == 0, 0] = 4.0 * radius
+    return words

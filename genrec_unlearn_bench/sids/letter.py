@@ -7,7 +7,7 @@ items are re-encoded afterwards.
 
 Deviations from the official code, beyond those of ``sids.rqvae``: codebooks start from k-means that leaves no codeword
 empty, not from size-constrained k-means; gradients are clipped; another member of a codeword's cluster is drawn in one
-step, not by trying; re-encoding takes the nearest free codeword (``sids.collisions.resolve_collisions``).
+step, not by trying; re-encoding takes the nearest free codeword (``sids.quantise.resolve_collisions``).
 """
 
 from __future__ import annotations
@@ -63,8 +63,6 @@ class CodeClusters:
 
     def __init__(self, labels: Tensor) -> None:
         sizes = torch.bincount(labels)
-        if int(sizes[sizes > 0].min()) < 2:
-            raise ValueError("a cluster of one codeword has no other member")
         self.order = torch.argsort(labels, stable=True)
         self.first = (torch.cumsum(sizes, 0) - sizes)[labels]
         self.size = sizes[labels]
@@ -151,8 +149,6 @@ def letter_sids(
         DataFault: Vectors or features that are not finite, or fewer than two rows to fit on.
         BenchError: The training diverged.
     """
-    if len(collaborative) != len(features):
-        raise ValueError(f"{len(collaborative)} collaborative vectors for {len(features)} items")
     fitted = np.ascontiguousarray(collaborative[fit_rows], dtype=np.float32)
     if not np.isfinite(fitted).all():
         raise DataFault("the collaborative vectors are not finite numbers", hint="lower the recommender's rate `lr`")

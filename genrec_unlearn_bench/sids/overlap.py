@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 _CELLS = 4_000_000

@@ -24,16 +24,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import Examples
+from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.sids.table import SidTable, TreeCodes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-IntArray = NDArray[np.int64]
 
 
 def walk(train: Examples) -> tuple[IntArray, IntArray]:
@@ -79,8 +76,6 @@ def digit_pieces(number: int, width: int = 2) -> list[str]:
 
     1001 is 10-01 and 1002 is 10-02: neighbours share their leading pieces, as they do in T5's own sub-words.
     """
-    if number < 0 or width < 1:
-        raise ValueError(f"cannot cut {number} into pieces of {width} digits")
     digits = str(number)
     return [digits[first : first + width] for first in range(0, len(digits), width)]
 

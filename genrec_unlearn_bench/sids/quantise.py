@@ -1,24 +1,145 @@
-"""Quantise item features to a table of semantic IDs."""
+"""Quantise item features to a table of semantic IDs, and resolve collisions.
+
+Two steps resolve them, each optional. MiniOneRec and LETTER re-encode colliding items on the last codebook with
+balanced (Sinkhorn) assignments and keep what still collides; TIGER and GRID append a level that counts the items of a
+collision group.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
-from genrec_unlearn_bench.sids.table import SidTable, nearest_codes
+from genrec_unlearn_bench.sids.table import (
+    FloatArray,
+    SidTable,
+    colliding_groups,
+    nearest_codes,
+    ordinals,
+    prefix_ids,
+    residuals_after,
+    squared_distances,
+)
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
 
-FloatArray = NDArray[np.float32]
-BoolArray = NDArray[np.bool_]
+_ROWS = 32_768
+"""Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
+
+
+def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress) -> SidTable:
+    """Re-encode every colliding group on the last codebook, for up to ``config.resolve_rounds`` rounds.
+
+    Within a group a balanced plan over the group's distances shares out the codebook, so members move apart, not always
+    to their nearest codeword: the last level's code of a moved item is no longer the argmin of ``table.distances``.
+    Items with equal latents have equal plans and stay together (in MiniOneRec's published Industrial index 11 of the
+    15 groups left are items with equal titles). The state with the fewest excess items is kept, so the result never
+    collides more than the input. The version stays: this is still the tokenizer's output.
+
+    Deviation: both official codes take each row's largest entry of the plan. A group is much smaller than the codebook,
+    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: the choice hangs on
+    the last bit, far codewords win as often as near ones, and the quantisation error of the last level doubles or
+    worse. Here an item takes the nearest codeword among those it holds the largest share of and no other item with its
+    prefix has.
+    """
+    if table.codebooks is None or table.latents is None or not config.resolve_rounds or not len(table):
+        return table
+    last = table.quantised_levels - 1
+    words = table.codebooks[last].astype(np.float64)
+    residual = residuals_after(table.latents, table.codebooks, table.codes, last)
+    parents = prefix_ids(table.codes[:, :last])[:, -1] if last else np.zeros(len(table), dtype=np.int64)
+    codes = table.codes.copy()
+    best, fewest = codes.copy(), _excess(codes)
+    for _ in progress.track("collisions", range(config.resolve_rounds), total=config.resolve_rounds):
+        groups = colliding_groups(codes)
+        if not groups:
+            break
+        before = codes[:, last].copy()
+        taken, place = _occupied(parents, before, groups, len(words))
+        for members in _in_blocks(_by_size(groups)):
+            distances = squared_distances(residual[members.ravel()], words).reshape(*members.shape, -1)
+            first = members[:, 0]
+            free = ~taken[place[parents[first]]]
+            free[np.arange(len(first)), before[first]] = True
+            codes[members, last] = _balanced(distances, free, config)
+        excess = _excess(codes)
+        if excess < fewest:
+            best, fewest = codes.copy(), excess
+        if np.array_equal(before, codes[:, last]):
+            break
+    return replace(table, codes=best)
+
+
+def with_ordinals(table: SidTable, slack: int) -> SidTable:
+    """Append TIGER's last level: largest group plus ``slack`` ordinals, so that every item has its own SID.
+
+    Slack leaves room for items that a method moves into an occupied prefix later.
+    """
+    places = ordinals(table.codes)
+    size = (int(places.max()) + 1 if len(places) else 1) + slack
+    codes = np.concatenate([table.codes, places[:, None]], axis=1)
+    return replace(table, codes=codes, level_sizes=(*table.level_sizes, size))
+
+
+def _excess(codes: IntArray) -> int:
+    """Items beyond the first of every group."""
+    return len(codes) - (int(prefix_ids(codes)[:, -1].max()) + 1) if len(codes) else 0
+
+
+def _by_size(groups: list[IntArray]) -> list[IntArray]:
+    """Groups of equal size stacked, [G, n] each, so that one call balances them all."""
+    sized: dict[int, list[IntArray]] = defaultdict(list)
+    for group in groups:
+        sized[len(group)].append(group)
+    return [np.stack(sized[size]) for size in sorted(sized)]
+
+
+def _in_blocks(stacks: Iterable[IntArray]) -> Iterator[IntArray]:
+    """The stacks, cut where they hold too many items to have all their distances in memory at once."""
+    for members in stacks:
+        step = max(1, _ROWS // members.shape[1])
+        for start in range(0, len(members), step):
+            yield members[start : start + step]
+
+
+def _occupied(parents: IntArray, codes: IntArray, groups: list[IntArray], size: int) -> tuple[BoolArray, IntArray]:
+    """[P, K] whether a prefix that has colliding items has an item with each last code, and where a prefix stands."""
+    place = np.full(int(parents.max()) + 1, -1, dtype=np.int64)
+    colliding = np.unique(parents[[group[0] for group in groups]])
+    place[colliding] = np.arange(len(colliding))
+    taken = np.zeros((len(colliding), size), dtype=bool)
+    rows = np.flatnonzero(place[parents] >= 0)
+    taken[place[parents[rows]], codes[rows]] = True
+    return taken, place
+
+
+def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig) -> IntArray:
+    """Codes [G, n] of distances [G, n, K]; ``free`` [G, K] says which codes a group may take."""
+    import torch
+
+    from genrec_unlearn_bench.sids.rqvae import centred, log_plan
+
+    exact = torch.from_numpy(distances).double()
+    plan = log_plan(centred(exact), epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
+    largest = plan.topk(2, dim=-2).values
+    # Strictly the largest: items with equal latents own nothing, and so stay together.
+    owned = (plan == largest[..., :1, :]) & (largest[..., :1, :] > largest[..., 1:, :])
+    chosen = plan.argmax(dim=-1)
+    for allowed in (owned, owned & torch.from_numpy(free)[:, None, :]):
+        near = torch.where(allowed, exact, torch.inf).argmin(dim=-1)
+        chosen = torch.where(allowed.any(dim=-1), near, chosen)
+    return chosen.numpy()
 
 
 def quantise(
@@ -49,7 +170,7 @@ def quantise(
     """
     features = np.ascontiguousarray(features, dtype=np.float32)
     fit = np.ones(len(features), dtype=bool) if fit_rows is None else fit_rows
-    _check(features, fit)
+    check_features(features, fit)
     if config.quantiser == "rkmeans":
         latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
     else:
@@ -58,11 +179,7 @@ def quantise(
         from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 
         model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
-        latents, books = model.latents(torch.from_numpy(features).to(device)), model.books()
-        if not all(np.isfinite(found).all() for found in (latents, *books)):
-            raise BenchError(
-                "the RQ-VAE diverged: its latents are not finite", where="sids", hint="lower the rate `lr`"
-            )
+        latents, books = model.outcome(torch.from_numpy(features).to(device))
     table = SidTable(
         codes=nearest_codes(latents, books),
         level_sizes=(config.codes,) * config.levels,
@@ -74,7 +191,8 @@ def quantise(
     return with_ordinals(table, config.collision_slack) if config.collision_token else table
 
 
-def _check(features: FloatArray, fit: BoolArray) -> None:
+def check_features(features: FloatArray, fit: BoolArray) -> None:
+    """Raise DataFault unless features [N, D] are finite and two of their rows or more are marked by ``fit`` [N]."""
     if features.ndim != 2 or fit.shape != features.shape[:1]:
         raise ValueError(f"features {features.shape} and rows to fit on {fit.shape} do not belong together")
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
@@ -82,13 +200,8 @@ def _check(features: FloatArray, fit: BoolArray) -> None:
         raise DataFault(
             f"the features of {bad.size} items are not finite numbers",
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
-            hint="check the text encoder, or choose another one",
+            hint="choose another text encoder, or a lower rate `sasrec.lr` where they are SASRec's",
         )
-    check_fit_rows(fit)
-
-
-def check_fit_rows(fit: BoolArray) -> None:
-    """Raise DataFault unless two rows or more are marked."""
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",

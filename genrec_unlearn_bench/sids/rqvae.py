@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
 
@@ -128,12 +129,25 @@ class RqVae(nn.Module):
         """The codebooks, L arrays [K, D]."""
         return tuple(book.detach().float().cpu().numpy().copy() for book in self.codebooks)
 
+    def outcome(self, features: Tensor) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
+        """Latents [N, D] of raw features [N, D_in] and the codebooks; raises BenchError where training diverged."""
+        latents, books = self.latents(features), self.books()
+        if not all(np.isfinite(found).all() for found in (latents, *books)):
+            hint = "lower the rate `lr` (ETEGRec: also joint.lr_tokenizer)"
+            raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", hint=hint)
+        return latents, books
+
     def _assign(self, residual: Tensor, book: Tensor, balanced: bool) -> Tensor:
-        distances = (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
+        distances = code_distances(residual, book)
         if balanced:
             config = self.config
             return sinkhorn_codes(distances, epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
         return distances.argmin(dim=1)
+
+
+def code_distances(residual: Tensor, book: Tensor) -> Tensor:
+    """||r_i - c_k||^2 [n, K] of residuals [n, D] to a codebook [K, D], differentiable in both."""
+    return (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
 
 
 def rqvae_loss(inputs: Tensor, output: Tensor, quantised: Quantised, beta: float) -> RqVaeLoss:

@@ -7,20 +7,28 @@ the bit, the nearest codewords by the distances that a method sees later.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 FloatArray = NDArray[np.float32]
 CodeArray = NDArray[np.int64]
 
 _CHUNK = 16_384
 """Rows encoded at once: 256 codewords then take 32 MiB of float64 distances."""
+_TENSORS, _RECORD = "sids.safetensors", "sids.json"
+_NETWORK = "network."
+"""Prefix of a live tokenizer's weights among the tensors."""
 _OTHER = "the semantic IDs are those of another catalogue"
 _HINT = "use the table that was made for this dataset; tables of two datasets cannot be exchanged"
 
@@ -155,6 +163,76 @@ class SidTable:
         return out
 
 
+def save_table(table: SidTable, folder: Path) -> None:
+    """Write the table into ``folder``, which is created if need be. Raises StorageError."""
+    tensors: dict[str, NDArray[Any]] = {"codes": table.codes}
+    tensors |= {f"codebook.{level}": book for level, book in enumerate(table.codebooks or ())}
+    tensors |= {_NETWORK + name: weights for name, weights in (table.network or {}).items()}
+    if table.latents is not None:
+        tensors["latents"] = table.latents
+    record = {
+        "level_sizes": table.level_sizes,
+        "quantised_levels": table.quantised_levels,
+        "version": table.version,
+        "codebooks": len(table.codebooks or ()),
+        "tree": None if table.tree is None else table.tree.model_dump(),
+    }
+    with guarded(folder, "the folder of the semantic IDs"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _TENSORS).open("wb") as sink:
+            write_tensors(tensors, sink)
+        (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def load_table(folder: Path) -> SidTable:
+    """Read the table that ``save_table`` wrote; the store has checked every byte."""
+    record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+    tensors = read_tensors(folder / _TENSORS)
+    network = {name.removeprefix(_NETWORK): value for name, value in tensors.items() if name.startswith(_NETWORK)}
+    return SidTable(
+        codes=tensors["codes"],
+        level_sizes=tuple(record["level_sizes"]),
+        quantised_levels=record["quantised_levels"],
+        codebooks=tuple(tensors[f"codebook.{level}"] for level in range(record["codebooks"])) or None,
+        latents=tensors.get("latents"),
+        version=record["version"],
+        network=network or None,
+        tree=None if record["tree"] is None else TreeCodes(**record["tree"]),
+    )
+
+
+def from_index(
+    codes: CodeArray, level_sizes: Sequence[int] | None = None, *, quantised_levels: int | None = None
+) -> SidTable:
+    """Make a table without codebooks from codes [N, L]; -1 pads behind the last level of a shorter SID.
+
+    Args:
+        level_sizes: Codes of each level; largest code plus one where it is not given.
+        quantised_levels: Levels that come from codebooks; all L of them where it is not given (MiniOneRec, LETTER
+            keep their collisions and have no ordinal level).
+
+    Raises:
+        DataFault: Codes outside their level, or padding in front of a code.
+    """
+    codes = np.ascontiguousarray(codes, dtype=np.int64)
+    if codes.ndim != 2 or not codes.size:
+        raise DataFault(f"an index needs a row of codes for every item; got an array of shape {codes.shape}")
+    largest = codes.max(axis=0)
+    sizes = tuple(int(x) for x in (largest + 1 if level_sizes is None else level_sizes))
+    if len(sizes) != codes.shape[1]:
+        raise DataFault(f"the index has {codes.shape[1]} levels and {len(sizes)} level sizes")
+    outside = (codes >= np.asarray(sizes)) | (codes < -1)
+    late = (codes[:, :-1] < 0) & (codes[:, 1:] >= 0)
+    bad = np.flatnonzero(outside.any(1) | late.any(1) | (codes[:, 0] < 0))
+    if bad.size:
+        raise DataFault(
+            f"{bad.size} items have codes outside their level, or padding in front of a code",
+            where=f"item row {bad[0]}: {codes[bad[0]].tolist()}",
+            hint="check the index file and the level sizes",
+        )
+    return SidTable(codes, sizes, len(sizes) if quantised_levels is None else quantised_levels)
+
+
 def check_items(table: SidTable, items: int) -> None:
     """Raise DataFault unless the table has so many items."""
     if len(table) != items:
@@ -215,8 +293,7 @@ def ordinals(codes: CodeArray) -> CodeArray:
 def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64]) -> FloatArray:
     """``||r_i - c_k||^2`` [n, K] for residuals [n, D] and codewords [K, D]; float64 inside, float32 outside."""
     squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
-    clipped: FloatArray = np.maximum(squared, 0).astype(np.float32)
-    return clipped
+    return np.maximum(squared, 0).astype(np.float32)
 
 
 def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.backbones.catalogue import backbones, load_backbone
+from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
@@ -19,7 +19,7 @@ from tests.planted import sids
 PROGRAM = """
 import sys
 from genrec_unlearn_bench.backbones.config import Scale
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones import load_backbone
 found = load_backbone(sys.argv[1])
 for scale in Scale:
     config, sid_config = found.presets[scale], found.sid_presets[scale]

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
-from genrec_unlearn_bench.backbones.config import Scale, T5Shape, TrainingConfig, sasrec_preset
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, Scale, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.letter import Letter, LetterConfig
-from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.backbones.tiger import Tiger
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
@@ -23,7 +22,7 @@ SIDS = LetterSidConfig(levels=4, codes=16, dim=16, hidden=(32,), epochs=30, batc
 CONFIG = LetterConfig(
     shape=T5Shape(d_model=64, d_kv=16, d_ff=128, layers=1, heads=4, dropout=0.0, history_limit=4),
     training=TrainingConfig(lr=5e-3, batch_size=64, epochs=6, warmup_steps=20, evaluations=1, valid_rows=100),
-    vectors=sasrec_preset("smoke").model_copy(update={"epochs": 8, "heads": 2, "lr": 1e-2}),
+    vectors=SASREC_PRESETS["smoke"].model_copy(update={"epochs": 8, "heads": 2, "lr": 1e-2}),
 )
 
 
@@ -61,7 +60,7 @@ def test_presets_fit_together(scale: Scale) -> None:
     assert Letter.capabilities(config, tokens) == {Capability.HAS_CODEBOOKS}
     assert Letter.label(config, tokens) == "letter"
     if scale is not Scale.OFFICIAL:  # One SASRec serves as the reference row and for the vectors.
-        assert Letter.collaborative(config, tokens) == sasrec_preset(scale.value)
+        assert Letter.collaborative(config, tokens) == SASREC_PRESETS[scale.value]
 
 
 def test_the_official_preset_is_the_repositorys() -> None:
@@ -80,7 +79,7 @@ def test_the_vectors_width_is_the_tokenizers() -> None:
 
 
 def test_missing_vectors_and_foreign_configurations_are_named() -> None:
-    with pytest.raises(DataFault, match="collaborative item vectors"):
+    with pytest.raises(DataFault, match="needs SASRec item vectors"):
         Letter.tokenise(SIDS, data(), seed=0, device="cpu", progress=Progress())
     with pytest.raises(TypeError, match="LetterSidConfig"):
         Letter.tokenise(Tiger.sid_presets[Scale.SMOKE], data(), seed=0, device="cpu", progress=Progress())

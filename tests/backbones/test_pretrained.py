@@ -70,7 +70,7 @@ def test_names_that_are_neither_folder_nor_hub_id(tmp_path: Path) -> None:
     for name in (str(tmp_path / "nowhere"), "./nowhere", "~/no/where", "a/b/c"):
         with pytest.raises(DataMissing, match="no such folder"):
             load_pretrained(name, "t5")
-    with pytest.raises(UsageError, match="neither a folder nor a hub id"):
+    with pytest.raises(DataMissing, match="could not be fetched"):
         load_pretrained("what is this?", "t5")
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="not a file"):

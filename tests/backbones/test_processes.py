@@ -11,10 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.backbones.batches import micro_batches
 from genrec_unlearn_bench.backbones.distributed import sharding_wanted
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
-from genrec_unlearn_bench.backbones.training import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem, micro_batches
 from genrec_unlearn_bench.errors import UsageError
 from tests.backbones import several
 from tests.backbones.checkpoints import qwen_folder

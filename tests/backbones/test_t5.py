@@ -10,7 +10,6 @@ from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, SPECIALS, ServingRules, SidVocabulary, SoftSids
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
-from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import sids
 
@@ -160,20 +159,6 @@ def test_the_served_path_gives_the_numbers_of_the_differentiable_one(model: T5Re
         fast = model.server()(histories).start_window(every)
         plain = model.session(model.encode(histories)).start_window(every)
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["recommender.json", "model.safetensors", "serving.safetensors"])
-@pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_damaged_recommender_says_which_folder(name: str, damage: str, tmp_path: Path) -> None:
-    shape = T5Shape(d_model=16, d_kv=4, d_ff=16, layers=1, heads=2)
-    T5Recommender.fresh(shape, sids(), seed=0).save(tmp_path)
-    file = tmp_path / name
-    file.write_bytes(file.read_bytes()[:7])
-    if damage == "gone":
-        file.unlink()
-    with pytest.raises(CorruptArtefact) as fault:
-        T5Recommender.load(tmp_path)
-    assert fault.value.where == str(tmp_path)
 
 
 def test_levels_have_tokens_of_their_own_unless_they_share_them() -> None:

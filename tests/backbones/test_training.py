@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
-from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.backbones.training import train_recommender
+from genrec_unlearn_bench.backbones.training import bucketed_batches, train_recommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress

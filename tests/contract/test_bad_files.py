@@ -31,7 +31,7 @@ BAD_FILES = {
     ),
     "a variant of another name": (("toy-loud", "loud"), "variants", "does not begin with the name of its method"),
     "test data": (
-        ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.data.storage import load_dataset"),
+        ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.data.dataset import load_dataset"),
         "imports",
         "the request holds all data a method may see",
     ),

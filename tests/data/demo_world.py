@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.fields import PriceFault, normalise_brands
+from genrec_unlearn_bench.data.fields import JUNK_PRICE, normalise_brands
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -125,7 +125,7 @@ def generate(seed: int = 0) -> RawData:
     order = np.argsort(np.asarray(times), kind="stable")
     log = Interactions(*(np.asarray(column, dtype=np.int64)[order] for column in (users, items, times)))
     note = f"synthetic: generated with seed {seed}; no item, brand or user is real"
-    return RawData(catalogue.items, log, {str(PriceFault.JUNK): catalogue.junk_prices}, (note,))
+    return RawData(catalogue.items, log, {JUNK_PRICE: catalogue.junk_prices}, (note,))
 
 
 def _preferences(generator: np.random.Generator) -> tuple[NDArray[np.bool_], int]:

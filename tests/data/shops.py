@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec, SplitName
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, FileSpec, SplitName
 from tests.data.formats.files import write, write_lines
 
 ITEMS, USERS = 12, 20

@@ -25,7 +25,7 @@ def run(log: list[tuple[int, int, int]], k: int = 0, items: int = 10) -> tuple[I
     table = np.array(log, dtype=np.int64).reshape(-1, 3)
     interactions = Interactions(table[:, 0], table[:, 1], table[:, 2])
     dropped: Counter[str] = Counter()
-    return *clean(catalogue(items), interactions, k, dropped, "here"), dropped
+    return *clean(catalogue(items), interactions, k, dropped, "here"), +dropped
 
 
 def test_copies_are_dropped_and_repeats_stay() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.data.fields import (
-    PriceFault,
+    JUNK_PRICE,
+    NEGATIVE_PRICE,
     brand_key,
     clean_brand,
     looks_like_code,
@@ -160,20 +163,18 @@ def test_identity_is_the_key(values: list[str]) -> None:
     ],
 )
 def test_prices(field: object, price: float) -> None:
-    assert parse_price(field).value == pytest.approx(price)
-    assert parse_price(field).fault is None
+    assert parse_price(field) == pytest.approx(price)
 
 
 @pytest.mark.parametrize("field", [None, "", " ", "—", "N/A", float("nan"), "None"])
 def test_no_price_is_no_fault(field: object) -> None:
-    assert math.isnan(parse_price(field).value)
-    assert parse_price(field).fault is None
+    assert math.isnan(parse_price(field))
 
 
 @pytest.mark.parametrize("field", ["-5", "-$5.00", "$-5.00", -2, -0.01, "$5 - -$3"])
 def test_negative(field: object) -> None:
-    assert math.isnan(parse_price(field).value)
-    assert parse_price(field).fault is PriceFault.NEGATIVE
+    with pytest.raises(ValueError, match=re.escape(NEGATIVE_PRICE)):
+        parse_price(field)
 
 
 @pytest.mark.parametrize(
@@ -192,16 +193,18 @@ def test_negative(field: object) -> None:
     ],
 )
 def test_junk(field: object) -> None:
-    assert math.isnan(parse_price(field).value)
-    assert parse_price(field).fault is PriceFault.JUNK
+    with pytest.raises(ValueError, match=re.escape(JUNK_PRICE)):
+        parse_price(field)
 
 
 @given(st.integers(0, 9_999_999))
 def test_every_cent_survives_formatting(cents: int) -> None:
-    assert parse_price(f"${cents / 100:,.2f}").value == pytest.approx(cents / 100)
+    assert parse_price(f"${cents / 100:,.2f}") == pytest.approx(cents / 100)
 
 
 @given(st.text(max_size=80))
 def test_any_text_gives_a_price_or_none(text: str) -> None:
-    price = parse_price(text)
-    assert math.isnan(price.value) or price.value >= 0
+    price = math.nan
+    with suppress(ValueError):
+        price = parse_price(text)
+    assert math.isnan(price) or price >= 0

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, DatasetSpec, FileSpec
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE, locate, source_digests
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.progress import Progress
 from tests.data.formats.files import write

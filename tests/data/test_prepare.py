@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, FileSpec, find_dataset
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.spec import DatasetSpec, FileSpec
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from tests.data.formats.files import write

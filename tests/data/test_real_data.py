@@ -15,14 +15,13 @@ import pytest
 
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
 from genrec_unlearn_bench.data.cleaning import k_core
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.fields import brand_key
 from genrec_unlearn_bench.data.formats.amazon import metadata_2018
-from genrec_unlearn_bench.data.formats.columns import ItemColumns
-from genrec_unlearn_bench.data.formats.letter import read_index
+from genrec_unlearn_bench.data.formats.minionerec import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
+from genrec_unlearn_bench.data.raw import ItemColumns
 from genrec_unlearn_bench.progress import Progress
 
 pytestmark = pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"{DATA_VARIABLE} is not set")

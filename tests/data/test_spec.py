@@ -7,9 +7,7 @@ from typing import get_args
 
 import pytest
 
-from genrec_unlearn_bench.data.items import TEXT_FIELDS
-from genrec_unlearn_bench.data.prepare import _READERS
-from genrec_unlearn_bench.data.spec import (
+from genrec_unlearn_bench.data.catalogue import (
     FORMATS,
     DatasetSpec,
     FormatName,
@@ -19,6 +17,8 @@ from genrec_unlearn_bench.data.spec import (
     load_spec,
     role_faults,
 )
+from genrec_unlearn_bench.data.items import TEXT_FIELDS
+from genrec_unlearn_bench.data.prepare import _READERS
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from tests.data.formats.files import write
 

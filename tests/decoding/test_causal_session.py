@@ -9,7 +9,6 @@ import torch
 from genrec_unlearn_bench.decoding.beam import beam_search, exact_search
 from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
 from genrec_unlearn_bench.decoding.trie import Trie
-from genrec_unlearn_bench.errors import BenchError
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_qwen
 from tests.decoding.sessions import sids_of
 
@@ -106,10 +105,3 @@ def test_windows_are_slices_of_the_log_softmax_and_prepared_weights_serve_many_b
     parents, tokens = torch.zeros(5, 4, dtype=torch.long), torch.tensor([[3, 5, 9, 4]]).expand(5, -1)
     expected = other.step_window(parents, tokens, EVERY)[..., window]
     torch.testing.assert_close(session.step_window(parents, tokens, window), expected)
-
-
-def test_sliding_windows_are_refused() -> None:
-    model = tiny_qwen(VOCABULARY)
-    model.config.layer_types = ["full_attention", "sliding_attention", "full_attention"]
-    with pytest.raises(BenchError, match="sliding"):
-        CausalWeights(model)

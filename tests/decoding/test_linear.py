@@ -4,9 +4,7 @@ import pytest
 import torch
 from transformers.activations import ACT2FN
 
-from genrec_unlearn_bench.decoding import linear
-from genrec_unlearn_bench.decoding.linear import Projection
-from genrec_unlearn_bench.decoding.session import window_log_probs
+from genrec_unlearn_bench.decoding.session import Projection, window_log_probs
 
 
 @pytest.mark.parametrize("activation", ["none", "relu", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "tanh"])
@@ -16,7 +14,7 @@ def test_a_projection_is_a_linear_layer(
     activation: str, fused: bool, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fused:
-        monkeypatch.setattr(linear, "onednn_works", lambda: False)
+        monkeypatch.setattr("genrec_unlearn_bench.decoding.session.onednn_works", lambda: False)
     draw = torch.Generator().manual_seed(1)
     weight = torch.randn(7, 5, generator=draw, dtype=kind)
     bias = torch.randn(7, 2, generator=draw, dtype=kind)[:, 0]  # strided: the fused operator would misread it

@@ -156,7 +156,7 @@ class PlantedRecommender(Recommender):
         self.answer = answer
         self.in_space = in_space
         self.sids = sids
-        self.limit = limit
+        self.history_limit = limit
         self.serving = ServingRules(ignored=ignored)
         self.calls: list[tuple[Histories, int, int, SidTable | None]] = []
 
@@ -166,11 +166,7 @@ class PlantedRecommender(Recommender):
         self.calls.append((histories, k, beam, sids))
         read = histories if self.serving.ignored is None else histories.without(self.serving.ignored)
         answer = self.answer if sids is None or self.in_space is None else self.in_space
-        return answer(read.latest(self.limit), k, beam)
-
-    @property
-    def history_limit(self) -> int:
-        return self.limit
+        return answer(read.latest(self.history_limit), k, beam)
 
     module = property(_absent)
     vocabulary = property(_absent)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from genrec_unlearn_bench.backbones.catalogue import backbones
+from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
 from genrec_unlearn_bench.grid.expand import expand
 from genrec_unlearn_bench.grid.reader import groups, read_grid

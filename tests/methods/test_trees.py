@@ -17,7 +17,7 @@ from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.external import surrogate_codebooks
+from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from genrec_unlearn_bench.data.concepts import resolve
-from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
+from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest, save_dataset
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.splits import global_time
-from genrec_unlearn_bench.data.storage import content_digest, save_dataset
 from genrec_unlearn_bench.data.tasks import BrandConcept, Concept, TaskSpec
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.core import evaluate

@@ -10,8 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.pipeline.run import FinishedRun, sid_health
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
-from genrec_unlearn_bench.sids.storage import load_table
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, load_table
 from tests.pipeline.conftest import TINY, Bench
 
 ONE_EPOCH = {"epochs": 1, "batch_size": 512, "evaluations": 1, "valid_rows": 30}

@@ -56,7 +56,7 @@ def test_prose_does_not_count_and_code_does(copy: Path, old: str, new: str, coun
         'LIMIT: int = 3\n\n\ndef numbers(rows: int) -> list[int]:\n    """All of them."""\n'
         '    name = f"{rows} rows"\n    return list(range(rows))\n'
     )
-    place = copy / "backbones" / "popularity.py"
+    place = copy / "backbones" / "sasrec.py"
     place.write_text(text)
     before = digest_of(tool.SOURCES["popularity"], copy)
     assert old in text
@@ -72,8 +72,8 @@ def test_an_edit_of_a_copy_of_the_real_sources_is_noticed(copy: Path) -> None:
 
 
 def test_a_source_that_is_gone_is_named(copy: Path) -> None:
-    (copy / "backbones" / "popularity.py").unlink()
-    with pytest.raises(FileNotFoundError, match=r"popularity\.py is behind a stage"):
+    (copy / "backbones" / "sasrec.py").unlink()
+    with pytest.raises(FileNotFoundError, match=r"sasrec\.py is behind a stage"):
         digest_of(tool.SOURCES["popularity"], copy)
 
 

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.concepts import resolve
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import Dataset, content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.splits import SplitParts
-from genrec_unlearn_bench.data.storage import content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.progress import Progress
@@ -140,7 +139,7 @@ def run_sids(
     from genrec_unlearn_bench.sids.config import sid_preset
     from genrec_unlearn_bench.sids.health import health
     from genrec_unlearn_bench.sids.quantise import quantise
-    from genrec_unlearn_bench.sids.storage import load_table, save_table
+    from genrec_unlearn_bench.sids.table import load_table, save_table
 
     fit = np.zeros(len(features), dtype=np.bool_)
     fit[np.random.default_rng(1).permutation(len(fit))[:clusters]] = True
@@ -178,7 +177,7 @@ def run_evaluation(
     dataset: Dataset, split: ForgetSplit, table: SidTable, features: ItemFeatures, work: Path, meter: Meter
 ) -> None:
     """The whole core suite on a popularity ranking, which costs nothing by itself."""
-    from genrec_unlearn_bench.backbones.popularity import Popularity
+    from genrec_unlearn_bench.backbones.sasrec import Popularity
     from genrec_unlearn_bench.evaluation.core import evaluate
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.data.concepts import resolve
+from genrec_unlearn_bench.data.dataset import load_dataset, save_dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.data.storage import load_dataset, save_dataset
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import with_ordinals
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.quantise import with_ordinals
 from genrec_unlearn_bench.sids.table import SidTable, ordinals
 from tests.decoding.sessions import sids_of
 from tests.scale.meter import Meter, can_reset

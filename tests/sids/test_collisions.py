@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.collisions import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.quantise import resolve_collisions, with_ordinals
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
 CONFIG = SidConfig(resolve_rounds=20)

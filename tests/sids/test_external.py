@@ -6,9 +6,10 @@ import pytest
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.external import from_index, surrogate_codebooks
 from genrec_unlearn_bench.sids.health import health
+from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
 from genrec_unlearn_bench.sids.quantise import quantise
+from genrec_unlearn_bench.sids.table import from_index
 from tests.sids.planted import planted
 
 

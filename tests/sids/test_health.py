@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.sids.external import from_index
 from genrec_unlearn_bench.sids.health import SidHealth, health
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, from_index
 
 CODES = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 0], [1, 1, 1], [3, 2, 0]])
 
@@ -82,11 +81,6 @@ def test_padded_tables_are_reported() -> None:
     made = health(from_index(np.array([[0, 1], [0, -1], [1, -1]])))
     assert [level.used for level in made.levels] == [2, 1]
     assert made.collisions.groups == 0
-
-
-def test_no_items_is_refused() -> None:
-    with pytest.raises(ValueError, match="without items"):
-        health(SidTable(np.zeros((0, 2), np.int64), (4, 4), 2))
 
 
 @pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, reason="needs the real datasets")

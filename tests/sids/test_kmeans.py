@@ -133,13 +133,6 @@ def test_the_seed_decides() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-def test_impossible_sizes_are_refused() -> None:
-    points = np.zeros((10, 2), dtype=np.float32)
-    for lower, upper in ((6, 9), (1, 4)):
-        with pytest.raises(ValueError, match="do not fit"):
-            balanced_clusters(points, 2, lower=lower, upper=upper, iterations=2, rng=np.random.default_rng(0))
-
-
 CONFIG = SidConfig(quantiser="rkmeans", levels=3, codes=8, dim=16, resolve_rounds=0, collision_token=False)
 
 

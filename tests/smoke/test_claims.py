@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.backbones.catalogue import backbones
+from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.registry import load_class, methods

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from genrec_unlearn_bench.backbones.catalogue import backbones
+from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.errors import CapabilityMissing
 from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.registry import methods

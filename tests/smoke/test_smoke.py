@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.backbones.catalogue import backbones
+from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.evaluation.suites import find_measurement, measurements
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from tests.smoke import claims

@@ -52,8 +52,7 @@ class Etegrec(Backbone):
         own = expect(config, EtegrecConfig)
         made = cls.recommender_class().fresh(own.shape, sids.freeze(), seed=seed, device=device)
         made.rescale(own.initial_deviation)
-        recommender: Recommender = made
-        return recommender
+        return made
 
     @classmethod
     def fit(
@@ -83,5 +82,4 @@ class Etegrec(Backbone):
             progress=progress,
             stage=stage,
         )
-        trained: Recommender = recommender
-        return trained
+        return recommender

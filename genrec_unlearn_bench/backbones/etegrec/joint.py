@@ -30,7 +30,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.batches import bucketed_batches
 from genrec_unlearn_bench.backbones.config import Schedule
 from genrec_unlearn_bench.backbones.distributed import Processes
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
@@ -38,13 +37,12 @@ from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, Etegr
 from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION, EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, TokenizerPass, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
-from genrec_unlearn_bench.backbones.training import check_training, cross_entropy
+from genrec_unlearn_bench.backbones.training import bucketed_batches, check_training, cross_entropy
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.launch import launched
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
-from genrec_unlearn_bench.sids.rqvae import RqVae
+from genrec_unlearn_bench.sids.rqvae import RqVae, code_distances
 from genrec_unlearn_bench.sids.table import SidTable
 
 _STAGE = "joint"
@@ -266,8 +264,7 @@ def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sig
     """
     levels = []
     for level, book in enumerate(codebooks):
-        residual = residuals[:, level]
-        squared = (residual**2).sum(1, keepdim=True) - 2 * residual @ book.T + (book**2).sum(1)
+        squared = code_distances(residuals[:, level], book)
         levels.append((squared if compat_sign else -squared).log_softmax(-1))
     return torch.stack(levels, dim=1)
 

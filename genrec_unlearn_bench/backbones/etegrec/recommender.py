@@ -54,8 +54,7 @@ class EtegrecRecommender(T5Recommender):
         with torch.no_grad():
             for weight in _drawn(model):
                 weight.normal_(std=DEVIATION)
-        built: T5ForConditionalGeneration = model
-        return built
+        return model
 
     def rescale(self, deviation: float) -> None:
         """Turn fresh weights into those of another standard deviation (normal draws differ by a factor alone)."""

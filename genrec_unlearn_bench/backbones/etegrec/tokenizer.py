@@ -20,7 +20,7 @@ from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.quantise import check_fit_rows
+from genrec_unlearn_bench.sids.quantise import check_features
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
@@ -37,37 +37,23 @@ def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
     ``cf`` and ``text`` are taken as they are (the tokenizer centres and scales its input itself).
 
     Raises:
-        DataFault: Collaborative vectors are needed and missing, or a vector is not finite.
+        DataFault: Collaborative vectors are needed and missing.
     """
     parts: list[FloatArray] = []
     if config.item_features in ("cf", "both"):
-        if data.collaborative is None:
-            raise DataFault(
-                "ETEGRec's tokenizer needs SASRec item vectors, and there are none",
-                hint="train SASRec first (bench run does), or choose item_features=text",
-            )
-        parts.append(data.collaborative)
+        parts.append(data.sasrec_vectors)
     if config.item_features in ("text", "both"):
         parts.append(data.features)
     if len(parts) > 1:
         parts = [_standardised(part, data.known) for part in parts]
-    vectors = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if bad.size:
-        raise DataFault(
-            f"the vectors of {bad.size} items are not finite numbers",
-            where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
-            hint="check SASRec's training (a lower rate `sasrec.lr`) and the text encoder",
-        )
-    return vectors
+    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
 
 
 def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
     """Centred, and scaled to root-mean-square norm 1 over the known rows."""
     centred = part - part[known].mean(axis=0)
     norm = float(np.sqrt((centred[known].astype(np.float64) ** 2).sum(axis=1).mean()))
-    scaled: FloatArray = (centred / (norm or 1.0)).astype(np.float32)
-    return scaled
+    return (centred / (norm or 1.0)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +108,7 @@ class LiveTokenizer:
         Raises:
             BenchError: The tokenizer diverged, or collapsed so far that the ordinals do not tell items apart.
         """
-        latents, books = self.model.latents(self.vectors), self.model.books()
-        if not (np.isfinite(latents).all() and all(np.isfinite(book).all() for book in books)):
-            raise BenchError(
-                "ETEGRec's tokenizer diverged: its latents are not finite",
-                where="sids",
-                hint="lower joint.lr_tokenizer, or `lr` where it is pre-trained",
-            )
+        latents, books = self.model.outcome(self.vectors)
         codes = nearest_codes(latents, books)
         places = ordinals(codes)
         largest = int(places.max(initial=0)) + 1
@@ -163,10 +143,10 @@ def pretrain(
     """The tokenizer trained alone on the marked rows of ``vectors`` [N, D_in]; a live table of all N items.
 
     Raises:
-        DataFault: Fewer than two rows to fit on.
+        DataFault: Vectors that are not finite, or fewer than two rows to fit on.
         BenchError: As ``LiveTokenizer.table``.
     """
-    check_fit_rows(fit)
+    check_features(vectors, fit)
     model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
 

@@ -55,12 +55,9 @@ class MiniOneRec(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
         own = expect(config, MiniOneRecConfig)
-        made: Recommender
         if own.checkpoint is None:
-            made = cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
-        else:
-            made = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
-        return made
+            return cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
+        return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape
 from genrec_unlearn_bench.decoding.causal import CausalWeights
-from genrec_unlearn_bench.decoding.linear import Projection
+from genrec_unlearn_bench.decoding.session import Projection
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.seeding import torch_seeded
 
@@ -137,8 +137,7 @@ def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
 
 def block_type(model: Any) -> torch.dtype:
     """Type in which the blocks compute; embedding and head may be float32 beside bfloat16 blocks."""
-    kind: torch.dtype = model.model.norm.weight.dtype
-    return kind
+    return model.model.norm.weight.dtype
 
 
 def serving_weights(model: Any) -> CausalWeights:

@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.minionerec.config import PromptTemplate, TaskTemplates
-from genrec_unlearn_bench.errors import CorruptArtefact
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,4 @@ class PromptTokenizer:
 
     @classmethod
     def load(cls, folder: Path, words: TaskTemplates, end: int | None) -> PromptTokenizer:
-        try:
-            tokenizer = Tokenizer.from_file(str(folder / _FILE))
-        except Exception as fault:  # The library raises plain Exception.
-            raise CorruptArtefact(
-                f"the tokenizer of a saved recommender cannot be read: {fault}",
-                where=str(folder / _FILE),
-                hint="delete the folder and run again",
-            ) from fault
-        return cls.of(tokenizer, words, end)
+        return cls.of(Tokenizer.from_file(str(folder / _FILE)), words, end)

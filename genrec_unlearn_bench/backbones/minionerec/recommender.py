@@ -77,7 +77,7 @@ class CausalRecommender(TransformerRecommender):
         if shape.lora is not None and shape.text_tokens:
             hold_text_rows(self.model, shape.text_tokens)
         use_cpu_kernels(self.model)
-        tokens = torch.from_numpy(self._vocabulary.tokens(sids))
+        tokens = torch.from_numpy(self.vocabulary.tokens(sids))
         self.sid_tokens = tokens.masked_fill(torch.from_numpy(sids.codes) < 0, -1).to(self.device)
 
     @classmethod
@@ -148,7 +148,7 @@ class CausalRecommender(TransformerRecommender):
         weight = self.model.model.embed_tokens.weight
         for level, weights in enumerate(soft.weights):
             batch, position = torch.nonzero((row >= 0) & (prompts.levels == level), as_tuple=True)
-            first = self._vocabulary.offsets[level]
+            first = self.vocabulary.offsets[level]
             mixtures = weights[row[batch, position]].to(weight.dtype) @ weight[first : first + weights.shape[1]]
             embeds = embeds.index_put((batch, position), mixtures.to(embeds.dtype))
         return embeds

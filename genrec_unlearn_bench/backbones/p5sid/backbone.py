@@ -177,13 +177,11 @@ class P5Sid(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
         own = expect(config, P5Config)
-        made: Recommender = cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
-        return made
+        return cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        found: TrainingTask = recommender.training_task(data.train, expect(config, P5Config).training.temperature)
-        return found
+        return recommender.training_task(data.train, expect(config, P5Config).training.temperature)
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:

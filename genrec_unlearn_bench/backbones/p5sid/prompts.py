@@ -144,10 +144,8 @@ class PromptTokens(StrictModel):
 
 
 def tokenise_prompt(template: str, text: TextTokenizer) -> PromptTokens:
-    """Tokenise a template; raises ValueError unless it has ``{user}`` and ``{history}`` once each."""
+    """Tokenise a template, which has ``{user}`` and ``{history}`` once each."""
     words = template.split()
-    if sorted(word for word in words if word.startswith("{")) != ["{history}", "{user}"]:
-        raise ValueError(f"a prompt names {{user}} and {{history}} once each: {template!r}")
     user, history = words.index("{user}"), words.index("{history}")
     first, second = min(user, history), max(user, history)
     after = _run(words[second + 1 :], text)

@@ -27,14 +27,20 @@ from typing import Any
 
 import numpy as np
 
-from genrec_unlearn_bench.data.formats.columns import ItemColumns
-from genrec_unlearn_bench.data.formats.folder import check_unknown
-from genrec_unlearn_bench.data.formats.lines import BrokenLine, as_int64, json_object, read_lines, whole_number
-from genrec_unlearn_bench.data.raw import Interactions, RawData
+from genrec_unlearn_bench.data.formats.folder import count_unknown
+from genrec_unlearn_bench.data.formats.lines import (
+    BrokenLine,
+    as_int64,
+    column_places,
+    json_object,
+    read_lines,
+    whole_number,
+)
+from genrec_unlearn_bench.data.raw import Interactions, ItemColumns, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-_RATING_COLUMNS = ("user_id", "parent_asin", "timestamp")
+_RATING_COLUMNS = {name: (name,) for name in ("user_id", "parent_asin", "timestamp")}
 _LARGEST_BROKEN_SHARE = 0.5
 
 
@@ -98,12 +104,7 @@ def _ratings(path: Path, log: _ReviewLog, dropped: Counter[str], progress: Progr
     rows = csv.reader(text for _, text in progress.track(path.name, read_lines(path)))
     try:
         header = next(rows)
-        missing = [name for name in _RATING_COLUMNS if name not in header]
-        if missing:
-            raise DataFault(
-                f"missing columns: {', '.join(missing)}", where=f"{path}:1", hint=f"a header with {_RATING_COLUMNS}"
-            )
-        user, item, time = (header.index(name) for name in _RATING_COLUMNS)
+        user, item, time = column_places(header, _RATING_COLUMNS, path)
         for cells in rows:
             if len(cells) != len(header):
                 dropped["rating with missing columns"] += 1
@@ -142,10 +143,8 @@ class _ReviewLog:
             row_of[self.item_numbers[item_id]] = row
         items = row_of[as_int64(self._items)]
         known = items >= 0
-        unknown = int((~known).sum())
-        check_unknown(unknown, int(known.sum()), path)
-        if unknown:
-            self._dropped["review of an item without metadata"] += unknown
+        unknown, reason = int((~known).sum()), "review of an item without metadata"
+        count_unknown(unknown, int(known.sum()), self._dropped, path, reason)
         return Interactions(as_int64(self._users)[known], items[known], as_int64(self._times)[known])
 
 

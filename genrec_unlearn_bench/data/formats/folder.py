@@ -13,17 +13,24 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-from genrec_unlearn_bench.data.formats.columns import ItemColumns
-from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, as_int64, json_object, read_lines, whole_number
+from genrec_unlearn_bench.data.formats.lines import (
+    BrokenLine,
+    Faults,
+    as_int64,
+    column_places,
+    json_object,
+    read_lines,
+    whole_number,
+)
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData
+from genrec_unlearn_bench.data.raw import Interactions, ItemColumns, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
@@ -44,7 +51,8 @@ def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     rows, items = _items(files["items"], dropped, progress)
     if "interactions" in files:
         return RawData(items, _interactions(files["interactions"], rows, dropped, progress), dropped)
-    return RawData(items, _sequences(files["sequences"], rows, dropped, progress), dropped)
+    listed = progress.track("sequences", _listings(files["sequences"]))
+    return RawData(items, sequences(listed, rows, dropped, files["sequences"]), dropped)
 
 
 def read_demo(progress: Progress) -> RawData:
@@ -58,14 +66,33 @@ def read_demo(progress: Progress) -> RawData:
     return replace(raw, notes=("synthetic: generated with seed 0; no item, brand or user is real",))
 
 
-def check_unknown(unknown: int, kept: int, path: Path) -> None:
-    """Raise DataFault where most interactions name items that the catalogue does not have."""
+def count_unknown(unknown: int, kept: int, dropped: Counter[str], path: Path, reason: str = UNKNOWN_ITEM) -> None:
+    """Count interactions with items that the catalogue does not have; raises DataFault where they are the most."""
     if unknown > LARGEST_UNKNOWN_SHARE * (unknown + kept):
         raise DataFault(
             f"{unknown} of {unknown + kept} interactions name items that the catalogue does not have",
             where=str(path),
             hint="check that the items and the interactions belong together and spell item ids alike",
         )
+    if unknown:
+        dropped[reason] += unknown
+
+
+def sequences(
+    listed: Iterable[Sequence[str]], rows: Mapping[str, int], dropped: Counter[str], path: Path
+) -> Interactions:
+    """The log of one list of item ids for each user, in order, over the rows of the items that are known."""
+    items, lengths, unknown = array("q"), array("q"), 0
+    for names in listed:
+        known = [row for name in names if (row := rows.get(name)) is not None]
+        unknown += len(names) - len(known)
+        items.extend(known)
+        lengths.append(len(known))
+    count_unknown(unknown, len(items), dropped, path)
+    counts = as_int64(lengths)
+    if empty := int((counts == 0).sum()):
+        dropped["user without any known item"] = empty
+    return Interactions(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items), None)
 
 
 def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[str, int], ItemTable]:
@@ -98,7 +125,9 @@ def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], pr
     faults = Faults()
     unknown = 0
     lines = read_lines(path)
-    user_at, item_at, time_at = places = _columns(next(lines)[1], path)
+    # RecBole's files write "user_id:token"; the type behind the colon is of no use here.
+    header = [cell.split(":")[0].strip().lower() for cell in next(lines)[1].split("\t")]
+    user_at, item_at, time_at = places = column_places(header, _NAMES, path)
     width = max(places) + 1
     for number, text in progress.track("interactions", lines):
         cells = text.split("\t")
@@ -119,56 +148,22 @@ def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], pr
         items.append(row)
         moments.append(time)
     faults.check(path, "tab-separated columns user, item and timestamp, a whole number (seconds)")
-    check_unknown(unknown, len(users), path)
-    if unknown:
-        dropped[UNKNOWN_ITEM] = unknown
+    count_unknown(unknown, len(users), dropped, path)
     return Interactions(as_int64(users), as_int64(items), as_int64(moments))
 
 
-def _columns(header: str, path: Path) -> tuple[int, int, int]:
-    # RecBole's files write "user_id:token"; the type behind the colon is of no use here.
-    cells = [cell.split(":")[0].strip().lower() for cell in header.split("\t")]
-    places = {
-        role: next((index for index, name in enumerate(cells) if name in spellings), None)
-        for role, spellings in _NAMES.items()
-    }
-    missing = [role for role, place in places.items() if place is None]
-    if missing:
-        raise DataFault(
-            f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; the first line is {header[:80]!r}",
-            where=f"{path}:1",
-            hint="the first line names the columns, separated by tabs: user, item, timestamp",
-        )
-    user, item, timestamp = (place or 0 for place in places.values())
-    return user, item, timestamp
-
-
-def _sequences(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
-    items, lengths = array("q"), array("q")
+def _listings(path: Path) -> Iterator[list[str]]:
+    """The item ids of each user; raises DataFault at the end where a line is broken."""
     first_line: dict[str, int] = {}
     faults = Faults()
-    unknown = 0
-    for number, text in progress.track("sequences", read_lines(path)):
+    for number, text in read_lines(path):
         user, tab, listing = text.partition("\t")
         user = user.strip()
         if not tab or not user:
             faults.add(path, number, "a user, a tab and items separated by spaces are expected")
         elif user in first_line:
             faults.add(path, number, f"user {user!r} is in line {first_line[user]} already")
-        elif number == 1 and user in _NAMES["user"] and listing.strip() in ("items", "item_ids", "sequence"):
-            continue
-        else:
+        elif number > 1 or user not in _NAMES["user"] or listing.strip() not in ("items", "item_ids", "sequence"):
             first_line[user] = number
-            listed = listing.split()
-            known = [row for name in listed if (row := rows.get(name)) is not None]
-            unknown += len(listed) - len(known)
-            items.extend(known)
-            lengths.append(len(known))
+            yield listing.split()
     faults.check(path, "one line for each user: the user, a tab, and the item ids in order")
-    check_unknown(unknown, len(items), path)
-    if unknown:
-        dropped[UNKNOWN_ITEM] = unknown
-    counts = as_int64(lengths)
-    if empty := int((counts == 0).sum()):
-        dropped["user without any known item"] = empty
-    return Interactions(np.repeat(np.arange(len(counts), dtype=np.int64), counts), as_int64(items), None)

@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,6 @@ class Faults:
             raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
 
 
-def is_gzipped(path: Path) -> bool:
-    """Whether a file begins like a gzip file, whatever its name."""
-    with path.open("rb") as probe:
-        return probe.read(2) == b"\x1f\x8b"
-
-
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) of every line that is not blank.
 
@@ -62,7 +56,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     empty = True
     try:
-        with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as stream:
+        with path.open("rb") as probe:
+            zipped = probe.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
                 text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode().rstrip("\r\n")
                 if text.strip():
@@ -84,6 +80,20 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
     if empty:
         raise DataFault("the file is empty", where=str(path), hint="put the whole file there, or fetch it again")
+
+
+def column_places(header: Sequence[str], columns: Mapping[str, Sequence[str]], path: Path) -> tuple[int, ...]:
+    """The place in a header line of each column, given with its spellings; raises DataFault where one is missing."""
+    found = [[place for place, cell in enumerate(header) if cell in spellings] for spellings in columns.values()]
+    missing = [name for name, places in zip(columns, found, strict=True) if not places]
+    if missing:
+        raise DataFault(
+            f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; the first line is "
+            f"{' '.join(header)[:80]!r}",
+            where=f"{path}:1",
+            hint=f"the first line names the columns, among them {', '.join(columns)}",
+        )
+    return tuple(places[0] for places in found)
 
 
 def json_object(text: str) -> dict[str, Any]:

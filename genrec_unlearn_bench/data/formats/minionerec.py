@@ -1,27 +1,43 @@
-"""MiniOneRec's published files: ready-made examples in three csv files, and the catalogue beside them.
+"""Published files of MiniOneRec, and of LETTER and LC-Rec: the same catalogue and semantic IDs, two kinds of logs.
 
-The csv's list columns are Python literals; they are parsed as literals and never evaluated. Rows are taken as they are:
-no filtering, no other split. There are no dates, and train rows may stand in any order, so ``times`` is the row's rank
-(train before valid before test). Titles come from ``item.json``, or from ``info`` where that is all there is.
+MiniOneRec: ready-made examples in three csv files. Their list columns are Python literals; they are parsed as literals
+and never evaluated. Rows are taken as they are: no filtering, no other split. There are no dates, and train rows may
+stand in any order, so ``times`` is the row's rank (train before valid before test). Titles come from ``item.json``, or
+from ``info`` where that is all there is.
+
+LETTER and LC-Rec: ``inter.json`` with one whole sequence for each user, beside it ``index.json`` (their own semantic
+IDs) and, for some sets, ``item.json``. Without ``item.json`` the catalogue is that of ``index.json``, or else the items
+that occur, and there is no metadata: such a set trains a recommender, but no concept can be named in it.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from genrec_unlearn_bench.data.formats.columns import ItemColumns, literal
-from genrec_unlearn_bench.data.formats.folder import check_unknown
-from genrec_unlearn_bench.data.formats.lines import Faults, as_int64, by_number, json_document, read_lines, whole_number
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, RawData
+import numpy as np
+
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.formats.folder import count_unknown, sequences
+from genrec_unlearn_bench.data.formats.lines import (
+    Faults,
+    as_int64,
+    by_number,
+    column_places,
+    json_document,
+    read_lines,
+    whole_number,
+)
+from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, ItemColumns, RawData, literal
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-_COLUMNS = ("user_id", "history_item_id", "item_id")
+_COLUMNS = {name: (name,) for name in ("user_id", "history_item_id", "item_id")}
 _LONGEST_CELL = 10_000_000
 """Characters; the csv module's own 131,072 are too few for long histories of titles."""
 
@@ -31,7 +47,7 @@ def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     dropped: Counter[str] = Counter()
     columns = ItemColumns(dropped)
     if "items" in files:
-        add_items_document(columns, files["items"])
+        _add_items(columns, files["items"])
     else:
         _add_info(columns, files["info"], progress)
     users: dict[str, int] = {}
@@ -40,26 +56,18 @@ def read(files: Mapping[str, Path], progress: Progress) -> RawData:
     return RawData(columns.finish(), GivenRows(*parts), dropped, notes)
 
 
-def add_items_document(columns: ItemColumns, path: Path) -> None:
+def _add_items(columns: ItemColumns, path: Path) -> None:
     """Append the items of an ``item.json`` (item number -> fields) in the order of their numbers."""
     document = json_document(path)
     for item_id in sorted(document, key=by_number):
         fields = document[item_id]
         if not isinstance(fields, dict):
             raise DataFault(f"item {item_id!r} is no object", where=str(path), hint="fetch the file again")
-        columns.add(
-            item_id,
-            title=fields.get("title"),
-            description=fields.get("description"),
-            brand=fields.get("brand"),
-            price=fields.get("price"),
-            categories=_categories(fields.get("categories")),
-        )
-
-
-def _categories(value: object) -> object:
-    value = literal(value)
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        categories = literal(fields.get("categories"))
+        if isinstance(categories, str):
+            categories = [part.strip() for part in categories.split(",")]
+        texts = {name: fields.get(name) for name in ("title", "description", "brand", "price")}
+        columns.add(item_id, **texts, categories=categories)
 
 
 def _add_info(columns: ItemColumns, path: Path, progress: Progress) -> None:
@@ -86,9 +94,9 @@ def _part(
     try:
         # csv cells may hold line breaks, so the reader gets its line ends back.
         reader = csv.reader(f"{text}\n" for _, text in progress.track(part, read_lines(path)))
-        user_at, history_at, item_at = _places(next(reader), path)
+        user_at, history_at, item_at = places = column_places(next(reader), _COLUMNS, path)
         for cells in reader:
-            if len(cells) <= max(user_at, history_at, item_at):
+            if len(cells) <= max(places):
                 faults.add(path, reader.line_num, f"{len(cells)} columns are too few")
                 continue
             history = _item_list(cells[history_at])
@@ -114,19 +122,8 @@ def _part(
     finally:
         csv.field_size_limit(previous)
     faults.check(path, f"columns {', '.join(_COLUMNS)} are needed")
-    check_unknown(unknown, len(targets), path)
-    if unknown:
-        dropped[f"{part} row with a target that the catalogue does not have"] = unknown
+    count_unknown(unknown, len(targets), dropped, path, f"{part} row with a target that the catalogue does not have")
     return GivenPart(as_int64(owners), as_int64(targets), as_int64(histories), as_int64(lengths))
-
-
-def _places(header: list[str], path: Path) -> tuple[int, int, int]:
-    if missing := [name for name in _COLUMNS if name not in header]:
-        what = f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-        hint = f"the first line names the columns, among them {', '.join(_COLUMNS)}"
-        raise DataFault(what, where=f"{path}:1", hint=hint)
-    user, history, item = (header.index(name) for name in _COLUMNS)
-    return user, history, item
 
 
 def _item_list(cell: str) -> list[str] | None:
@@ -139,3 +136,77 @@ def _item_list(cell: str) -> list[str] | None:
         return None
     numbers = [whole_number(item) for item in value]
     return None if None in numbers else [str(number) for number in numbers]
+
+
+def read_letter(files: Mapping[str, Path], progress: Progress) -> RawData:
+    """Read ``sequences`` (inter.json) and, where they are there, ``items`` and ``index``."""
+    dropped: Counter[str] = Counter()
+    columns = ItemColumns(dropped)
+    users = _item_lists(files["sequences"])
+    notes: tuple[str, ...] = ()
+    if "items" in files:
+        _add_items(columns, files["items"])
+    else:
+        occurring = (item for items in users for item in items)
+        for item_id in sorted(set(json_document(files["index"]) if "index" in files else occurring), key=by_number):
+            columns.add(item_id)
+        notes = ("no item metadata: texts are item numbers, and no brand or price can be named",)
+    log = sequences(progress.track("sequences", users), columns.row, dropped, files["sequences"])
+    return RawData(columns.finish(), log, dropped, notes)
+
+
+def _item_lists(path: Path) -> list[list[str]]:
+    """One list of item numbers, as text, for each user, in the file's order."""
+    users: list[list[str]] = []
+    faults = Faults()
+    for user, items in json_document(path).items():
+        numbers = [whole_number(item) for item in items] if isinstance(items, list) else [None]
+        if None in numbers:
+            faults.add(path, None, f"user {user!r} has no list of item numbers")
+        else:
+            users.append([str(number) for number in numbers])
+    faults.check(path, "one list of item numbers for each user is expected; fetch the file again")
+    return users
+
+
+MISSING_LEVEL = -1
+"""Padding behind the last code of an item with fewer levels than the longest one."""
+
+_TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
+
+
+def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[IntArray, tuple[int, ...]]:
+    """Read the codes of the items ``ids``, in that order; the letter of a token names its level (a, b, c …).
+
+    Args:
+        whole: The index must name no other items. Item numbers of two catalogues look alike, so an index of a larger
+            one would otherwise pass.
+
+    Returns:
+        [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes: one more than the largest
+        code that occurs on each level.
+
+    Raises:
+        DataFault: an item without tokens, or tokens that are none or skip a level; all of them at once.
+    """
+    document = json_document(path)
+    faults = Faults()
+    codes: list[list[int]] = []
+    for item_id in ids:
+        tokens = document.get(item_id)
+        if not isinstance(tokens, list) or not tokens:
+            faults.add(path, None, f"item {item_id!r} has no semantic ID")
+            continue
+        matches = [_TOKEN.fullmatch(token) if isinstance(token, str) else None for token in tokens]
+        row = [int(match[2]) for level, match in enumerate(matches) if match and match[1] == chr(ord("a") + level)]
+        if len(row) != len(tokens):
+            faults.add(path, None, f"item {item_id!r}: {tokens!r:.80} is no semantic ID like <a_1><b_2><c_3>")
+        codes.append(row)
+    if whole and len(document) > len(ids):
+        faults.add(path, None, f"it names {len(document)} items, and the catalogue has {len(ids)}")
+    faults.check(path, "the index must belong to this catalogue; fetch both again")
+    depth = max((len(row) for row in codes), default=0)
+    table = np.full((len(codes), depth), MISSING_LEVEL, dtype=np.int64)
+    for index, row in enumerate(codes):
+        table[index, : len(row)] = row
+    return table, tuple(int(size) for size in table.max(axis=0, initial=MISSING_LEVEL) + 1)

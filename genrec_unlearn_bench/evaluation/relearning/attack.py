@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.batches import in_parts
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.snapshots import (
     Snapshot,
@@ -27,7 +26,7 @@ from genrec_unlearn_bench.backbones.snapshots import (
     restore_generators,
     restore_optimizer,
 )
-from genrec_unlearn_bench.backbones.training import NextItem
+from genrec_unlearn_bench.backbones.training import NextItem, in_parts
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.attack_data import (

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import sasrec_preset
-from genrec_unlearn_bench.backbones.popularity import Popularity
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.launch import place
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.sids.storage import load_table, save_table
+from genrec_unlearn_bench.progress import process_index
+from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import SasRecConfig
@@ -77,7 +76,7 @@ class TrainingStages:
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
         """SASRec: a reference row, and the item vectors that LETTER and ETEGRec build on."""
         resolved = self.resolved
-        chosen = config or sasrec_preset(resolved.scale.value)
+        chosen = config or SASREC_PRESETS[resolved.scale.value]
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
@@ -210,7 +209,7 @@ def fit_stage(
         log = context.log(inputs.stage)
         with metered(device) as reading:
             recommender = backbone.fit(chosen, data=examples, sids=sids, seed=seed, device=device, progress=log)
-        if place() == 0:
+        if process_index() == 0:
             recommender.save(folder / MODEL)
         log.write(folder)
         # A training that was taken up from an interrupted process has cost what that one spent, too.

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.config import Scale, T5Shape
 from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
 from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, EtegrecSidConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.backbones.etegrec.world import CONFIG, ITEMS, SIDS, data, fitted, fresh, live
 from tests.planted import sids

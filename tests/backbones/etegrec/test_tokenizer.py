@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, item_vectors, tokenizer_pass
 from genrec_unlearn_bench.errors import BenchError, DataFault
-from genrec_unlearn_bench.sids.storage import load_table, save_table
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.sids.table import SidTable, load_table, save_table
 from tests.backbones.etegrec.world import ITEMS, SIDS, data, live
 
 
@@ -102,4 +103,4 @@ def test_missing_or_broken_vectors_are_named() -> None:
     broken = world.collaborative.copy()
     broken[5] = np.nan
     with pytest.raises(DataFault, match="item row 5"):
-        item_vectors(SIDS, replace(world, collaborative=broken))
+        Etegrec.tokenise(SIDS, replace(world, collaborative=broken), seed=0, device="cpu", progress=Progress())

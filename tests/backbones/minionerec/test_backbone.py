@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import Scale, TrainingConfig
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
-from genrec_unlearn_bench.backbones.popularity import Popularity
 from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UsageError
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress

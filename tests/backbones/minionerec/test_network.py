@@ -125,6 +125,7 @@ def test_faults_of_a_configuration_are_named(tmp_path: Path) -> None:
         pretrained(tmp_path / "qwen", lora=LoraShape(targets=("q_proj", "no_such_proj")))
     config = json.loads((tmp_path / "qwen" / "config.json").read_text())
     config["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    config["layer_types"] = ["sliding_attention"] * config["num_hidden_layers"]
     (tmp_path / "qwen" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match="stretched rotary"):
+    with pytest.raises(UsageError, match="sliding-window attention and stretched rotary"):
         pretrained(tmp_path / "qwen")

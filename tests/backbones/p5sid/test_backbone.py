@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
+from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.catalogue import load_backbone
 from genrec_unlearn_bench.backbones.config import Scale, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config, P5Sid, P5SidConfig

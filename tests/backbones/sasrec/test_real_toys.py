@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from genrec_unlearn_bench.backbones.config import sasrec_preset
-from genrec_unlearn_bench.backbones.popularity import Popularity
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS
 from genrec_unlearn_bench.backbones.recommender import Ranker
-from genrec_unlearn_bench.backbones.sasrec import SasRec
+from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.prepare import prepare
@@ -39,7 +38,7 @@ def hit_rate(ranker: Ranker, test: Examples) -> float:
 def test_hit_rates_lie_where_tuned_ones_do(name: str, low: float, high: float) -> None:
     dataset = prepare(find_dataset(name), None, Progress())
     ranker = SasRec.fit(
-        sasrec_preset("small"),
+        SASREC_PRESETS["small"],
         train=dataset.train,
         valid=dataset.valid,
         items=len(dataset.items),

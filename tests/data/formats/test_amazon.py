@@ -150,5 +150,5 @@ def test_csv_without_its_columns(tmp_path: Path) -> None:
         "meta": write_lines(tmp_path / "meta_X.jsonl", META_2023),
         "ratings": write(tmp_path / "X.csv", "user,item\nu,P1\n"),
     }
-    with pytest.raises(DataFault, match="missing columns: user_id, parent_asin, timestamp"):
+    with pytest.raises(DataFault, match="missing columns user_id, parent_asin, timestamp"):
         read_2023(files, Progress())
