@@ -27,4 +27,5 @@ def load_backbone(name: str) -> type[Backbone]:
     """The backbone of that name; raises UnknownName."""
     if name not in _CLASSES:
         raise UnknownName("backbone", name, _CLASSES)
-    return imported(_CLASSES[name])
+    result: type[Backbone] = imported(_CLASSES[name])
+    return result

@@ -167,4 +167,5 @@ class Backbone(ABC):
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        return cls.recommender_class().load(folder, device=device)
+        result: Recommender = cls.recommender_class().load(folder, device=device)
+        return result

@@ -50,7 +50,8 @@ class CpuLinear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if not (_plain(input) and _plain(self.weight) and onednn_works()):
             return super().forward(input)
-        return _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        result: Tensor = _Product.apply(input, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return result
 
 
 class CpuDropout(nn.Dropout):
@@ -74,7 +75,8 @@ class CpuNorm(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         if not (_plain(hidden_states) and _plain(self.weight)):
-            return super().forward(hidden_states)
+            result: Tensor = super().forward(hidden_states)
+            return result
         return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
@@ -124,4 +126,5 @@ class _Product(torch.autograd.Function):
 
 def _product(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """[..., K] x [N, K] -> [..., N]."""
-    return torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
+    return result

@@ -53,13 +53,15 @@ class Processes:
     def agree(self, value: T) -> T:
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value])[0]
+        result: T = broadcast_object_list([value])[0]
+        return result
 
     def collect(self, value: T) -> list[T]:
         """The values of all processes in order, everywhere."""
         from accelerate.utils import gather_object
 
-        return gather_object([value])
+        result: list[T] = gather_object([value])
+        return result
 
     def mean(self, value: Tensor) -> Tensor:
         if self.number == 1:

@@ -61,7 +61,8 @@ class SasRecNetwork(nn.Module):
         states = self.dropout(states)
         for block in self.blocks:
             states = block(states)
-        return self.norm(states)
+        result: Tensor = self.norm(states)
+        return result
 
 
 class _AttentionBlock(nn.Module):
@@ -87,7 +88,8 @@ class _AttentionBlock(nn.Module):
         mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=True)
         states = states + self.dropout(self.merge(mixed.transpose(1, 2).reshape(batch, length, dim)))
         inner = self.dropout(torch.relu(self.widen(self.between(states))))
-        return states + self.dropout(self.narrow(inner))
+        result: Tensor = states + self.dropout(self.narrow(inner))
+        return result
 
 
 def _initialise(module: nn.Module) -> None:
@@ -108,7 +110,8 @@ def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
     gradient take gigabytes, and moving them costs more than computing them. Here both are computed chunk by chunk in
     one small buffer, and gradients are taken in the forward pass.
     """
-    return _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
+    result: Tensor = _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
+    return result
 
 
 class _CatalogueSoftmax(torch.autograd.Function):

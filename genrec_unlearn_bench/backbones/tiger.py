@@ -78,4 +78,5 @@ class Tiger(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
         shape = expect(config, TigerConfig).shape
-        return cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
+        result: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
+        return result

@@ -66,7 +66,8 @@ class TransformerRecommender(Recommender):
 
     @property
     def module(self) -> nn.Module:
-        return self.model
+        result: nn.Module = self.model
+        return result
 
     def codes_of(self, items: IntArray) -> Tensor:
         return torch.from_numpy(self.sids.codes[items]).to(self.device)

@@ -150,7 +150,8 @@ def activated(values: Tensor, name: str) -> Tensor:
         return F.gelu(values, approximate="none" if name == "gelu" else "tanh")
     from transformers.activations import ACT2FN
 
-    return ACT2FN[name](values)
+    result: Tensor = ACT2FN[name](values)
+    return result
 
 
 @cache
@@ -194,4 +195,5 @@ class Projection:
         if self._packed is None:
             return activated(F.linear(values, self._weight, self._bias), self._activation)
         kind, algorithm = _ONEDNN[self._activation]
-        return torch.ops.mkldnn._linear_pointwise(values, self._packed, self._bias, kind, [], algorithm)
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(values, self._packed, self._bias, kind, [], algorithm)
+        return result

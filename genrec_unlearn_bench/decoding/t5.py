@@ -86,7 +86,8 @@ class T5EncoderWeights:
 
     def position_bias(self, length: int) -> Tensor:
         """[1, H, S, S] relative position bias."""
-        return self._bias_of.compute_bias(length, length).detach()
+        result: Tensor = self._bias_of.compute_bias(length, length).detach()
+        return result
 
 
 class T5DecoderWeights:

@@ -293,7 +293,8 @@ def ordinals(codes: CodeArray) -> CodeArray:
 def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64]) -> FloatArray:
     """``||r_i - c_k||^2`` [n, K] for residuals [n, D] and codewords [K, D]; float64 inside, float32 outside."""
     squared = (residual**2).sum(1)[:, None] - 2 * residual @ words.T + (words**2).sum(1)[None, :]
-    return np.maximum(squared, 0).astype(np.float32)
+    result: FloatArray = np.maximum(squared, 0).astype(np.float32)
+    return result
 
 
 def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:

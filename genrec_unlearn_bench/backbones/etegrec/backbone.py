@@ -52,7 +52,8 @@ class Etegrec(Backbone):
         own = expect(config, EtegrecConfig)
         made = cls.recommender_class().fresh(own.shape, sids.freeze(), seed=seed, device=device)
         made.rescale(own.initial_deviation)
-        return made
+        result: Recommender = made
+        return result
 
     @classmethod
     def fit(
@@ -82,4 +83,5 @@ class Etegrec(Backbone):
             progress=progress,
             stage=stage,
         )
-        return recommender
+        result: Recommender = recommender
+        return result

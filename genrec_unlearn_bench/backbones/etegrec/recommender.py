@@ -54,7 +54,8 @@ class EtegrecRecommender(T5Recommender):
         with torch.no_grad():
             for weight in _drawn(model):
                 weight.normal_(std=DEVIATION)
-        return model
+        result: T5ForConditionalGeneration = model
+        return result
 
     def rescale(self, deviation: float) -> None:
         """Turn fresh weights into those of another standard deviation (normal draws differ by a factor alone)."""

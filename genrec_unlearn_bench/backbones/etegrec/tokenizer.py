@@ -53,7 +53,8 @@ def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
     """Centred, and scaled to root-mean-square norm 1 over the known rows."""
     centred = part - part[known].mean(axis=0)
     norm = float(np.sqrt((centred[known].astype(np.float64) ** 2).sum(axis=1).mean()))
-    return (centred / (norm or 1.0)).astype(np.float32)
+    result: FloatArray = (centred / (norm or 1.0)).astype(np.float32)
+    return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,8 +56,12 @@ class MiniOneRec(Backbone):
     ) -> Recommender:
         own = expect(config, MiniOneRecConfig)
         if own.checkpoint is None:
-            return cls.recommender_class().fresh(own.saved_shape(own.network), sids, seed=seed, device=device)
-        return cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+            result: Recommender = cls.recommender_class().fresh(
+                own.saved_shape(own.network), sids, seed=seed, device=device
+            )
+            return result
+        result = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+        return result
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:

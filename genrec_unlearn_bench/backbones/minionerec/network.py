@@ -137,7 +137,8 @@ def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
 
 def block_type(model: Any) -> torch.dtype:
     """Type in which the blocks compute; embedding and head may be float32 beside bfloat16 blocks."""
-    return model.model.norm.weight.dtype
+    result: torch.dtype = model.model.norm.weight.dtype
+    return result
 
 
 def serving_weights(model: Any) -> CausalWeights:

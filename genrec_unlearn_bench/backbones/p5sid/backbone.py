@@ -177,11 +177,13 @@ class P5Sid(Backbone):
         cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
     ) -> Recommender:
         own = expect(config, P5Config)
-        return cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
+        result: Recommender = cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
+        return result
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        return recommender.training_task(data.train, expect(config, P5Config).training.temperature)
+        result: TrainingTask = recommender.training_task(data.train, expect(config, P5Config).training.temperature)
+        return result
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:

@@ -251,7 +251,8 @@ class P5Recommender(T5Recommender):
         rows: Tensor = getattr(self.model, _USER_ROWS)
         known = (users >= 0) & (users < len(rows))
         row = rows[users.clamp(0, len(rows) - 1)].masked_fill(~known, 0)
-        return getattr(self.model, _USER_TOKENS)[row]
+        result: Tensor = getattr(self.model, _USER_TOKENS)[row]
+        return result
 
 
 def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
