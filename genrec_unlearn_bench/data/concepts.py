@@ -112,11 +112,7 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
     named = np.asarray([bool(brand) for brand in dataset.items.brands], dtype=np.bool_)
     names = sorted({brand for brand in dataset.items.brands if brand})
     if not names:
-        raise DataFault(
-            f"no item of {dataset.name!r} has a brand, so there is no brand to forget",
-            where=_where(task),
-            hint="add brands to the items, or take another kind: item, interaction, or price where there are prices",
-        )
+        raise _without_values(task, "brand", dataset)
     code = {name: row for row, name in enumerate(names)}
     item_codes = np.asarray([code.get(brand, -1) for brand in dataset.items.brands], dtype=np.int64)
     if concept.brands is not None:
@@ -154,10 +150,21 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names:
     return sorted(rows)
 
 
+def _without_values(task: TaskSpec, what: str, dataset: Dataset) -> DataFault:
+    other = "take another kind: item, interaction, or price where there are prices"
+    return DataFault(
+        f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
+        where=_where(task),
+        hint=f"add {_PLURAL[what]} to the items, or {other}",
+    )
+
+
 def _categories(task: TaskSpec, concept: CategoryConcept, dataset: Dataset) -> _Chosen:
     if concept.categories is None:
         return _entangled(task, concept, dataset)
     names, members = attribute_values(dataset.items, "category")
+    if not names:
+        raise _without_values(task, "category", dataset)
     rows = _listed(task, "category", [(name, brand_key(name)) for name in concept.categories], names)
     return _Chosen(np.asarray(members[:, rows].sum(axis=1)).ravel() > 0, tuple(names[row] for row in rows))
 
@@ -165,6 +172,8 @@ def _categories(task: TaskSpec, concept: CategoryConcept, dataset: Dataset) -> _
 def _entangled(task: TaskSpec, concept: BrandConcept | CategoryConcept, dataset: Dataset) -> _Chosen:
     """Draw the values of an attribute whose neighbours would be retained most."""
     names, members = attribute_values(dataset.items, concept.kind)
+    if not names:
+        raise _without_values(task, concept.kind, dataset)
     counts, neighbours = _target_counts(dataset), find_neighbours(dataset)
     scores = entanglement(members, counts, neighbours)
     draw = draw_from_top(

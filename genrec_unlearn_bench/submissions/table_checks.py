@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import recompute
+from genrec_unlearn_bench.evaluation.per_user import ADDED, recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
@@ -83,6 +83,8 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
     for family in sorted(withheld):
         if table[list(FAMILIES[family])].notna().any().any():
             yield where, f"the family {family!r} is said to be withheld, and some of it is there"
+    if result.record.protocol_version > 1 and (lacking := sorted(ADDED - set(table.columns))):
+        yield where, f"the table lacks columns that every result since protocol 2 has: {', '.join(lacking)}"
     wide, log_prob = result.record.cell.method in WITHOUT_BEAM, bool(table["log_prob"].notna().any())
     for block in blocks(table):
         name = f"group {block.group.value}, beam {block.beam}"
