@@ -134,8 +134,8 @@ DEFAULT_CONCEPTS: dict[str, Concept] = {
 }
 """By kind, with the protocol's parameters: what a task on an imported dataset asks for."""
 
-_BY_ENDING: dict[str, Concept] = {**DEFAULT_CONCEPTS, "entangled": BrandConcept(draw="entangled")}
-"""By the end of a task's name."""
+TASK_ENDINGS: dict[str, Concept] = {**DEFAULT_CONCEPTS, "entangled": BrandConcept(draw="entangled")}
+"""What a task asks for, by the end of its name."""
 
 
 _LARGEST = 1 << 20
@@ -168,11 +168,11 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     if name in known:
         return known[name]
     dataset, _, kind = name.rpartition("-")
-    if dataset and kind in _BY_ENDING:
+    if dataset and kind in TASK_ENDINGS:
         with suppress(UnknownName):
             found = find_dataset(dataset, data_dir)
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
-            return TaskSpec(name=name, dataset=found.name, title=title, concept=_BY_ENDING[kind])
+            return TaskSpec(name=name, dataset=found.name, title=title, concept=TASK_ENDINGS[kind])
     raise UnknownName("task", name, known)
 
 
