@@ -8,22 +8,42 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.draws import draw_from_top, draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.entanglement import attribute_values, concept_entanglement, entanglement
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
-from genrec_unlearn_bench.data.forget import ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.tasks import BrandConcept, InteractionConcept, ItemConcept, PriceConcept, TaskSpec
+from genrec_unlearn_bench.data.forget import Entanglement, ForgetSplit, Groups, sealed
+from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
+from genrec_unlearn_bench.data.tasks import (
+    BrandConcept,
+    CategoryConcept,
+    ConceptKind,
+    InteractionConcept,
+    ItemConcept,
+    PriceConcept,
+    TaskSpec,
+)
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
+_PLURAL = {"brand": "brands", "category": "categories"}
+
+
+class _Entangled(NamedTuple):
+    """The measure behind an entangled draw."""
+
+    neighbours: Neighbours
+    values: tuple[float, ...]
+    catalogue: float
 
 
 class _Chosen(NamedTuple):
@@ -33,6 +53,7 @@ class _Chosen(NamedTuple):
     concepts: tuple[str, ...]
     draws: int = 1
     within: bool = True
+    entangled: _Entangled | None = None
 
 
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
@@ -40,11 +61,16 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
 
     Raises:
         ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
-        DataFault: The dataset has no brands, too few prices, or too few interactions for the task.
+        DataFault: The dataset has no brands or categories, none that are entangled, too few prices, or too few
+            interactions for the task.
     """
     if isinstance(task.concept, InteractionConcept):
         return _interactions(task, task.concept, dataset)
-    if isinstance(task.concept, BrandConcept):
+    if isinstance(task.concept, CategoryConcept):
+        chosen = _categories(task, task.concept, dataset)
+    elif isinstance(task.concept, BrandConcept) and task.concept.draw == "entangled" and task.concept.brands is None:
+        chosen = _entangled(task, task.concept, dataset)
+    elif isinstance(task.concept, BrandConcept):
         chosen = _brands(task, task.concept, dataset)
     elif isinstance(task.concept, PriceConcept):
         chosen = _prices(task, task.concept, dataset)
@@ -60,6 +86,13 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     affected = parts[0].retain.history_contains(chosen.items)
     pairs = np.empty((0, 2), dtype=np.int64)
     return _split(task, dataset, chosen, pairs, parts, affected)
+
+
+def with_neighbours(split: ForgetSplit, dataset: Dataset) -> ForgetSplit:
+    """The same task with the retain items marked that are neighbours of its concept, if that names items."""
+    if split.near is not None or split.kind is ConceptKind.INTERACTION:
+        return split
+    return replace(split, near=find_neighbours(dataset).of(split.items))
 
 
 def _where(task: TaskSpec) -> str:
@@ -79,15 +112,11 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
     named = np.asarray([bool(brand) for brand in dataset.items.brands], dtype=np.bool_)
     names = sorted({brand for brand in dataset.items.brands if brand})
     if not names:
-        raise DataFault(
-            f"no item of {dataset.name!r} has a brand, so there is no brand to forget",
-            where=_where(task),
-            hint="add brands to the items, or take another kind: item, interaction, or price where there are prices",
-        )
+        raise _without_values(task, "brand", dataset)
     code = {name: row for row, name in enumerate(names)}
     item_codes = np.asarray([code.get(brand, -1) for brand in dataset.items.brands], dtype=np.int64)
     if concept.brands is not None:
-        rows = _listed(task, concept.brands, names)
+        rows = _listed(task, "brand", [(brand, brand_key(clean_brand(brand))) for brand in concept.brands], names)
         return _Chosen(named & np.isin(item_codes, rows), tuple(names[row] for row in rows))
     counts = _target_counts(dataset)
     weights = np.zeros(len(names), dtype=np.int64)
@@ -105,20 +134,71 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
     return _Chosen(chosen, tuple(names[row] for row in draw.chosen), draw.draws, draw.within)
 
 
-def _listed(task: TaskSpec, wanted: Sequence[str], names: Sequence[str]) -> list[int]:
+def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names: Sequence[str]) -> list[int]:
+    """Rows of the ``wanted`` (spelling, comparison key) among the names of brands or categories."""
     rows: set[int] = set()
     faults = []
     code = {brand_key(name): row for row, name in enumerate(names)}
-    for brand in wanted:
-        key = brand_key(clean_brand(brand))
+    for spelling, key in wanted:
         if key in code:
             rows.add(code[key])
             continue
         near = [names[code[other]] for other in difflib.get_close_matches(key, code, n=3, cutoff=0.6)]
-        faults.append(f"no item has the brand {brand!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        faults.append(f"no item has the {what} {spelling!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
     if faults:
-        raise ConfigError(faults, where=f"{_where(task)}: concept.brands")
+        raise ConfigError(faults, where=f"{_where(task)}: concept.{_PLURAL[what]}")
     return sorted(rows)
+
+
+def _without_values(task: TaskSpec, what: str, dataset: Dataset) -> DataFault:
+    other = "take another kind: item, interaction, or price where there are prices"
+    return DataFault(
+        f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
+        where=_where(task),
+        hint=f"add {_PLURAL[what]} to the items, or {other}",
+    )
+
+
+def _categories(task: TaskSpec, concept: CategoryConcept, dataset: Dataset) -> _Chosen:
+    if concept.categories is None:
+        return _entangled(task, concept, dataset)
+    names, members = attribute_values(dataset.items, "category")
+    if not names:
+        raise _without_values(task, "category", dataset)
+    rows = _listed(task, "category", [(name, brand_key(name)) for name in concept.categories], names)
+    return _Chosen(np.asarray(members[:, rows].sum(axis=1)).ravel() > 0, tuple(names[row] for row in rows))
+
+
+def _entangled(task: TaskSpec, concept: BrandConcept | CategoryConcept, dataset: Dataset) -> _Chosen:
+    """Draw the values of an attribute whose neighbours would be retained most."""
+    names, members = attribute_values(dataset.items, concept.kind)
+    if not names:
+        raise _without_values(task, concept.kind, dataset)
+    counts, neighbours = _target_counts(dataset), find_neighbours(dataset)
+    scores = entanglement(members, counts, neighbours)
+    draw = draw_from_top(
+        scores,
+        members,
+        counts,
+        total=max(len(dataset.train), 1),
+        target=concept.target_share,
+        tolerance=concept.tolerance,
+        largest=concept.largest_share,
+        generator=numpy_generator(task.seed, "concept", "entangled", concept.kind),
+    )
+    if not len(draw.chosen):
+        raise DataFault(
+            f"no {concept.kind} of {dataset.name!r} has neighbours that would be retained and at most "
+            f"{concept.largest_share:.0%} of the train targets",
+            where=_where(task),
+            hint="raise concept.largest_share, or take another kind or draw",
+        )
+    items = np.asarray(members[:, draw.chosen].sum(axis=1)).ravel() > 0
+    weights = np.asarray(members.T @ counts)
+    measure = _Entangled(
+        neighbours, tuple(float(scores[row]) for row in draw.chosen), float(scores @ weights / max(weights.sum(), 1))
+    )
+    return _Chosen(items, tuple(names[row] for row in draw.chosen), draw.draws, draw.within, measure)
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
@@ -210,6 +290,7 @@ def _split(
             name, side = group.split("_")
             raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
     ids = dataset.items.ids
+    near, measure = _measure(dataset, chosen, parts)
     manifest = sealed(
         task=task.name,
         version=task.version,
@@ -224,16 +305,39 @@ def _split(
         within_tolerance=chosen.within,
         retain_history_share=float(affected.sum()) / len(affected),
         counts=counts,
+        entanglement=measure,
     )
-    return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest)
+    return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
+
+
+def _measure(
+    dataset: Dataset, chosen: _Chosen, parts: Sequence[Groups]
+) -> tuple[BoolArray, Entanglement] | tuple[None, None]:
+    """[N] the concept's retained neighbours and the manifest's measure, where values were drawn by it."""
+    if chosen.entangled is None:
+        return None, None
+    near = chosen.entangled.neighbours.of(chosen.items)
+    rows = zip(("train", "valid", "test"), parts, strict=True)
+    return near, Entanglement(
+        concept=_short(concept_entanglement(chosen.items, _target_counts(dataset), chosen.entangled.neighbours)),
+        values=tuple(map(_short, chosen.entangled.values)),
+        catalogue=_short(chosen.entangled.catalogue),
+        retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in rows},
+    )
+
+
+def _short(value: float) -> float:
+    # Sums of floats may differ in the last places between libraries; a manifest must not.
+    return round(value, 6)
 
 
 def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:
     listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
     message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
     hint = "choose a larger concept, or a dataset with more interactions"
-    if isinstance(task.concept, BrandConcept) and task.concept.brands is not None:
-        return ConfigError([message], where=f"{_where(task)}: concept.brands", hint=hint)
+    field = _PLURAL.get(task.concept.kind, "")
+    if getattr(task.concept, field, None) is not None:
+        return ConfigError([message], where=f"{_where(task)}: concept.{field}", hint=hint)
     return DataFault(message, where=_where(task), hint=hint)
 
 

@@ -6,11 +6,17 @@ when NumPy changes how it samples from other distributions. A task's manifest mu
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import IntArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+FloatArray = NDArray[np.float64]
 
 _CELLS = 1 << 20
 """Random numbers held at a time. Rows are filled one after the other, so the size of a batch changes no draw."""
@@ -73,6 +79,47 @@ def draw_subset(
     if nearest is None:
         raise ValueError("max_draws must be positive")
     return Draw(np.sort(nearest[1]), max_draws, within=False)
+
+
+def draw_from_top(
+    scores: FloatArray,
+    members: csr_matrix,
+    weights: IntArray,
+    *,
+    total: int,
+    target: float,
+    tolerance: float,
+    largest: float,
+    generator: np.random.Generator,
+) -> Draw:
+    """Take values in falling order of their scores until the items they cover weigh ``target`` of ``total``.
+
+    A value is passed over if it weighs nothing, if its score is 0, if it alone weighs more than ``largest``, or if the
+    items covered with it would weigh more than ``target + tolerance``. Equal scores stand in random order, and nothing
+    else is random.
+
+    Args:
+        scores: [V] score of each value.
+        members: [N, V] 1 where an item has a value; an item may have many, and counts once.
+        weights: [N] weight of each item, such as its train targets.
+        total: What the shares refer to; items without a value count here too.
+    """
+    shuffled = np.argsort(generator.random(len(scores)), kind="stable")
+    order = shuffled[np.argsort(-np.round(scores[shuffled], 9), kind="stable")]
+    columns, own = members.tocsc(), members.T @ weights
+    covered = np.zeros(len(weights), dtype=np.bool_)
+    weight, chosen = 0, []
+    for value in order[(scores[order] > 0) & (own[order] > 0) & (own[order] <= largest * total + _ROUNDING)]:
+        items = columns.indices[columns.indptr[value] : columns.indptr[value + 1]]
+        added = int(weights[items[~covered[items]]].sum())
+        if added == 0 or weight + added > (target + tolerance + _ROUNDING) * total:
+            continue
+        covered[items] = True
+        weight += added
+        chosen.append(int(value))
+        if weight >= target * total:
+            break
+    return Draw(np.asarray(sorted(chosen), dtype=np.int64), 1, abs(weight / total - target) <= tolerance + _ROUNDING)
 
 
 def draw_stratified(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
@@ -19,6 +20,7 @@ from genrec_unlearn_bench.errors import ProtocolMismatch
 
 __all__ = [
     "ConceptKind",
+    "Entanglement",
     "ForgetSplit",
     "Groups",
     "TaskManifest",
@@ -28,6 +30,19 @@ __all__ = [
     "manifest_digest",
     "sealed",
 ]
+
+
+class Entanglement(StrictModel):
+    """How far an entangled concept's neighbours would be retained (``data.entanglement``), all in [0, 1)."""
+
+    concept: float
+    """Of all drawn values together: neighbours that another drawn value takes with it are not retained."""
+    values: tuple[float, ...]
+    """Of each drawn value by itself, in the order of ``concepts``."""
+    catalogue: float
+    """Mean over all values of the catalogue, weighted by their train targets: what a draw at random would have."""
+    retain_near: dict[str, int]
+    """train, valid, test: number of retain examples whose target is a neighbour of the concept."""
 
 
 class TaskManifest(StrictModel):
@@ -55,7 +70,17 @@ class TaskManifest(StrictModel):
     counts: dict[str, int]
     """train_forget, train_retain, valid_forget … number of examples."""
     digest: str
-    """blake2b-256 over all of the above, in hex."""
+    """blake2b-256 over all other fields, in hex."""
+    entanglement: Entanglement | None = None
+    """For an entangled draw alone; elsewhere the field is not written at all, so that older manifests keep their
+    digests."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = handler(self)
+        if self.entanglement is None:
+            content.pop("entanglement", None)
+        return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +100,8 @@ class ForgetSplit:
         pairs: [P, 2] forgotten (user, item) pairs; empty for the other kinds.
         train, valid, test: The parts, divided. For ``interaction`` the valid and test forget groups are the drawn
             train interactions themselves (10 % and 90 % of them), as deleted data has no future of its own.
+        near: [N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by
+            the task; None where they were not looked for, and for the kind ``interaction``, which names no items.
     """
 
     kind: ConceptKind
@@ -84,6 +111,15 @@ class ForgetSplit:
     valid: Groups
     test: Groups
     manifest: TaskManifest
+    near: BoolArray | None = None
+
+    def retain_near(self, examples: Examples) -> BoolArray:
+        """[M] whether the target is a neighbour of the concept: the retain-near rows of the retain side of a part.
+
+        All False where the neighbours are not known (``near`` is None).
+        """
+        near = np.zeros(len(self.items), dtype=np.bool_) if self.near is None else self.near
+        return np.asarray(near[examples.targets], dtype=np.bool_)
 
     def cleaned(self, examples: Examples) -> Examples:
         """The examples with everything that is to be forgotten taken out of their histories; rows whose history
@@ -148,10 +184,10 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
             where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
             hint="use the same files and preparation; results on other files belong in another table",
         )
-    # The digest is the last field: another one differs before it.
     differing = [name for name in TaskManifest.model_fields if getattr(stored, name) != getattr(fresh, name)]
+    differing.remove("digest")
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
-        where=f"{where}: {', '.join(differing[:-1][:4])}",
+        where=f"{where}: {', '.join(differing[:4])}",
         hint="raise the task's version if the change is meant; otherwise undo it",
     )

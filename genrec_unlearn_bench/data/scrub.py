@@ -6,6 +6,8 @@ Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 o
   and whatever their case; the brand field of concept items is emptied. Ordinary words must survive, so what is removed
   where follows from how common it is among the other items (``brand_words``). Brand fields of retained items stay, even
   where such a name contains a forgotten one.
+- **category**: the concept's categories leave the category paths, and their names the texts, of concept items; other
+  items' texts stay, as names of categories are ordinary words.
 - **price**: amounts of money leave the texts of every item.
 - **item**, **interaction**: nothing is removed. Single items and single interactions share no words; the oracle keeps
   concept items out of its tokenizer's training instead.
@@ -60,14 +62,29 @@ class BrandWords:
 
 
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    """The item table with the concept taken out of its texts. Categories, prices and ids stay."""
+    """The item table with the concept taken out of its texts. Prices, ids and categories that are no concept stay."""
     if split.kind is ConceptKind.BRAND:
         return _without_brands(items, split)
+    if split.kind is ConceptKind.CATEGORY:
+        return _without_categories(items, split)
     if split.kind is ConceptKind.PRICE:
         columns = (items.titles, items.descriptions, items.texts)
         titles, descriptions, texts = (tuple(map(without_prices, column)) for column in columns)
         return replace(items, titles=titles, descriptions=descriptions, texts=texts)
     return items
+
+
+def _without_categories(items: ItemTable, split: ForgetSplit) -> ItemTable:
+    gone = frozenset(split.manifest.concepts)
+    phrases = _by_first({_words(name) for name in gone} - {()})
+
+    def column(texts: Sequence[str]) -> tuple[str, ...]:
+        pairs = zip(texts, split.items, strict=True)
+        return tuple(_removed(text, phrases) if own else text for text, own in pairs)
+
+    titles, descriptions, texts = map(column, (items.titles, items.descriptions, items.texts))
+    paths = tuple(tuple(name for name in path if name not in gone) for path in items.categories)
+    return replace(items, titles=titles, descriptions=descriptions, texts=texts, categories=paths)
 
 
 def without_prices(text: str) -> str:

@@ -1,8 +1,9 @@
 """Tasks: their specification, those that ship, and finding one by name or file.
 
 A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Tasks that ship are called
-``<dataset>-<kind>``. A task's version rises whenever a change here or in ``data.concepts`` would make it resolve to
-something else. This module does without NumPy, as ``bench ls`` has to be quick.
+``<dataset>-<kind>``, or ``<dataset>-entangled`` for entangled brands. A task's version rises whenever a change here, in
+``data.concepts`` or (for entangled draws) in ``data.neighbours`` would make it resolve to something else. This module
+does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
@@ -26,25 +27,48 @@ class ConceptKind(StrEnum):
     """Kind of the concept that is to be forgotten."""
 
     BRAND = "brand"
+    CATEGORY = "category"
     PRICE = "price"
     ITEM = "item"
     INTERACTION = "interaction"
 
 
 class BrandConcept(StrictModel):
-    """Brands drawn uniformly until their share of the train targets is right, or a given list of brands."""
+    """Brands drawn uniformly or by entanglement to a share of the train targets, or a given list of brands."""
 
     kind: Literal["brand"] = "brand"
+    draw: Literal["uniform", "entangled"] = "uniform"
+    """``entangled``: the brands whose neighbours would be retained most (``data.entanglement``)."""
+    largest_share: Share = 0.03
+    """``entangled``: brands with a larger share of the train targets are not drawn."""
     share_of_brands: Share = 0.05
-    """Share of the catalogue's brands in one draw: ``max(1, floor(share * brands + 1/2))`` of them."""
+    """``uniform``: share of the catalogue's brands in one draw, ``max(1, floor(share * brands + 1/2))`` of them."""
     target_share: Share = 0.10
     """Share of the train targets that the drawn brands should have."""
     tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
     """How far from ``target_share`` a draw may lie."""
     max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """After so many draws the nearest one is taken, and the manifest says so."""
+    """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
     brands: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """These brands instead of a draw (their spelling is normalised as the catalogue's is)."""
+
+
+class CategoryConcept(StrictModel):
+    """Categories drawn by entanglement (``data.entanglement``), or a given list of them.
+
+    Every name in an item's category path is a category of the item; items of any chosen one are forgotten.
+    """
+
+    kind: Literal["category"] = "category"
+    draw: Literal["entangled"] = "entangled"
+    largest_share: Share = 0.03
+    """Categories with a larger share of the train targets are not drawn."""
+    target_share: Share = 0.10
+    """Share of the train targets that the items of the drawn categories should have together."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+    categories: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """These categories instead of a draw (compared without case and spacing)."""
 
 
 class PriceConcept(StrictModel):
@@ -81,7 +105,9 @@ class InteractionConcept(StrictModel):
     """Share of the drawn pairs whose examples are the validation forget group; the others are the test forget group."""
 
 
-Concept = Annotated[BrandConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")]
+Concept = Annotated[
+    BrandConcept | CategoryConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")
+]
 
 
 class TaskSpec(StrictModel):
@@ -103,9 +129,13 @@ class TaskSpec(StrictModel):
 
 
 DEFAULT_CONCEPTS: dict[str, Concept] = {
-    concept.kind: concept for concept in (BrandConcept(), PriceConcept(), ItemConcept(), InteractionConcept())
+    concept.kind: concept
+    for concept in (BrandConcept(), CategoryConcept(), PriceConcept(), ItemConcept(), InteractionConcept())
 }
 """By kind, with the protocol's parameters: what a task on an imported dataset asks for."""
+
+TASK_ENDINGS: dict[str, Concept] = {**DEFAULT_CONCEPTS, "entangled": BrandConcept(draw="entangled")}
+"""What a task asks for, by the end of its name."""
 
 
 _LARGEST = 1 << 20
@@ -126,7 +156,7 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file.
 
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
-    for the protocol's default concept of that kind.
+    for the protocol's default concept of that kind, and ``<dataset>-entangled`` for entangled brands.
 
     Raises:
         UnknownName: Neither; the nearest names are given.
@@ -138,11 +168,11 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     if name in known:
         return known[name]
     dataset, _, kind = name.rpartition("-")
-    if dataset and kind in DEFAULT_CONCEPTS:
+    if dataset and kind in TASK_ENDINGS:
         with suppress(UnknownName):
             found = find_dataset(dataset, data_dir)
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
-            return TaskSpec(name=name, dataset=found.name, title=title, concept=DEFAULT_CONCEPTS[kind])
+            return TaskSpec(name=name, dataset=found.name, title=title, concept=TASK_ENDINGS[kind])
     raise UnknownName("task", name, known)
 
 

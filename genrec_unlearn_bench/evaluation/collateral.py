@@ -1,5 +1,9 @@
 """Damage on the retain side: quality on the concept's neighbours and on the rest, its change, and collapsed lists.
 
+Neighbours are found in three ways. Those of the task (group ``retain-near``: by item text and co-purchase) are the same
+rows for all tokenizers, backbones and methods; those by prefix of the original SIDs or by category path stand beside
+them (``collateral.*``).
+
 Coverage and Gini of the retain test's lists show a model that unlearned by collapsing. Both count items in the first
 ten places; items that are to be forgotten (none for interaction requests) are left out of the catalogue and of the
 lists, so that a model is not charged for no longer recommending them.
@@ -17,6 +21,7 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
+    RANK_METRICS,
     FloatArray,
     UserBlock,
     blocks,
@@ -86,6 +91,28 @@ def collateral_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
                             interval=True,
                         )
                     )
+    return out
+
+
+def retain_near_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """Every ranking metric of the retain examples whose target is near the concept, as the task defines it.
+
+    Nothing for tables of protocol 1, which do not have the column.
+    """
+    out = []
+    for block in user_blocks:
+        if block.group is not Group.RETAIN or "near_concept" not in block.frame:
+            continue
+        near = block.integers("near_concept")
+        known = bool((near >= 0).any())
+        empty = (
+            "no retain test target is a neighbour of the concept" if known else "the concept's neighbours are not known"
+        )
+        ranks = block.integers("rank")[near == 1]
+        out += [
+            user_mean(metric.name, Group.NEAR, metric.of(ranks), beam=block.beam, empty=empty)
+            for metric in RANK_METRICS
+        ]
     return out
 
 

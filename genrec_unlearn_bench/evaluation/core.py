@@ -80,13 +80,17 @@ def _widths(context: EvaluationContext) -> dict[int, int]:
 def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
     """The concept's neighbours in the catalogue [N] for the columns ``near_*``; None where they are not known.
 
-    Both None for forgotten interactions, which are no concept: their items are spread over the whole catalogue.
+    All None for forgotten interactions, which are no concept: their items are spread over the whole catalogue.
     """
     concept, table = context.split.items, context.original_sids
     if not concept.any():
-        return {"near_prefix": None, "near_category": None}
+        return {"near_prefix": None, "near_category": None, "near_concept": None}
     prefix = None if table is None else prefix_neighbours(table, concept)
-    return {"near_prefix": prefix, "near_category": category_neighbours(context.items, concept)}
+    return {
+        "near_prefix": prefix,
+        "near_category": category_neighbours(context.items, concept),
+        "near_concept": context.split.near,
+    }
 
 
 def _frames(

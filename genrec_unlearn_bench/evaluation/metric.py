@@ -34,6 +34,8 @@ class Group(StrEnum):
     """No side: a property of the model, the table or the run."""
     NEIGHBOURS = "retain-neighbours"
     REST = "retain-rest"
+    NEAR = "retain-near"
+    """Retain examples whose target is a text or co-purchase neighbour of the concept: fixed by the task."""
 
 
 class MetricSpec(StrictModel):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact
-from genrec_unlearn_bench.evaluation.collateral import collateral_values
+from genrec_unlearn_bench.evaluation.collateral import collateral_values, retain_near_values
 from genrec_unlearn_bench.evaluation.concept import concept_rate_values
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
 from genrec_unlearn_bench.evaluation.lists import similarity_values
@@ -50,6 +50,7 @@ COLUMNS: Mapping[str, str] = {
     "change_random": "float64",
     "near_prefix": "int8",
     "near_category": "int8",
+    "near_concept": "int8",
 }
 """Columns and their types.
 
@@ -58,8 +59,12 @@ decoded list (max(10, beam) places), 0 where it is not there. log_prob: of the t
 there. The similarities: cosines, null where there is nothing to compare. concept_in_list, n_list: concept items and
 items in the first ten places. original_*: the same from decoding in the original SID space, -1 where that was not
 done. concept_in_history: concept items in the history as the model reads it. js_*, change_*: history influence, null
-where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if that is not known. A
+where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if that is not known:
+by the prefix of the original SIDs, by category, and (``near_concept``) by text or co-purchase, whatever the SIDs. A
 null is NaN in memory."""
+
+ADDED: frozenset[str] = frozenset({"near_concept"})
+"""Columns that tables of protocol 1 do not have. They are read without them, and metrics that need one are left out."""
 
 
 def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
@@ -118,6 +123,8 @@ def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
     """``blocks`` of a stored table. A column is read when it is used, so that no more than two are in memory."""
     from pyarrow import parquet
 
+    names_there = frozenset(parquet.read_schema(path).names)
+
     @lru_cache(maxsize=2)
     def column(name: str) -> pd.Series[Any]:
         found: pd.Series[Any] = parquet.read_table(path, columns=[name]).column(0).to_pandas()
@@ -127,7 +134,9 @@ def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
     names = keys.column("group").to_numpy()
     beams = keys.column("beam").to_numpy()
     return tuple(
-        UserBlock(group, beam, _StoredRows(column, np.flatnonzero((names == group.value) & (beams == beam))))
+        UserBlock(
+            group, beam, _StoredRows(column, names_there, np.flatnonzero((names == group.value) & (beams == beam)))
+        )
         for group in TEST_GROUPS
         for beam in BEAMS
     )
@@ -138,7 +147,11 @@ class _StoredRows:
     """Some rows of a stored table, by column."""
 
     column: Callable[[str], pd.Series[Any]]
+    names: frozenset[str]
     rows: NDArray[np.int64]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
     def __getitem__(self, name: str) -> pd.Series[Any]:
         return self.column(name).take(self.rows)
@@ -172,8 +185,10 @@ def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
         *concept_rate_values(parts),
         *influence_values(parts),
         *collateral_values(parts),
+        *retain_near_values(parts),
     )
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[list(COLUMNS)].astype(dict(COLUMNS))
+    columns = {name: kind for name, kind in COLUMNS.items() if name in frame or name not in ADDED}
+    return frame[list(columns)].astype(columns)

@@ -37,6 +37,8 @@ class Columns(Protocol):
 
     def __getitem__(self, name: str, /) -> pd.Series[Any]: ...
 
+    def __contains__(self, name: object, /) -> bool: ...
+
 
 @dataclass(frozen=True, eq=False)
 class UserBlock:

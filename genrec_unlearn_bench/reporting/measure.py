@@ -32,6 +32,7 @@ _SIDES = {
     Group.RETAIN: "retain",
     Group.NEIGHBOURS: "neighbours",
     Group.REST: "rest",
+    Group.NEAR: "retain-near",
     Group.ALL: "",
 }
 

@@ -149,7 +149,7 @@ def make_tables(
     """The tables of a layout.
 
     Args:
-        kinds: Kind of request of every task (brand, price, item, interaction).
+        kinds: Kind of request of every task (brand, category, price, item, interaction).
         beam: Of the list metrics; the protocol's where none is given.
         baseline: Row to test against; the layout's or the protocol's where none is given.
         variant_of: The method that each variant belongs to, for layouts of variants.

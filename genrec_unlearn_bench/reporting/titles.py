@@ -11,7 +11,7 @@ from importlib import resources
 
 import yaml
 
-from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS
+from genrec_unlearn_bench.data.tasks import TASK_ENDINGS
 from genrec_unlearn_bench.reporting.selection import variants
 
 
@@ -20,7 +20,7 @@ def task_title(task: str) -> str:
     name, bracket, rest = task.partition(" (")
     dataset, _, kind = name.rpartition("-")
     known = _titles()["datasets"]
-    shown = f"{known[dataset]}, {kind}" if dataset in known and kind in DEFAULT_CONCEPTS else name
+    shown = f"{known[dataset]}, {kind}" if dataset in known and kind in TASK_ENDINGS else name
     return shown + bracket + rest
 
 

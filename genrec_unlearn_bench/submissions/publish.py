@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user
+from genrec_unlearn_bench.evaluation.per_user import ADDED, COLUMNS, read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
@@ -71,16 +71,17 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
     absent = {column for family in families for column in FAMILIES[family]}
     plain = per_user.assign(user=numbered_users(per_user), target=-1, group=per_user["group"].astype(str))
     plain = plain.assign(**dict.fromkeys(absent, np.nan))
-    columns = {name: pa.array(plain[name], type=kind, from_pandas=True) for name, kind in _types().items()}
-    schema = pa.schema(list(_types().items()), metadata={_WITHHELD: ",".join(families).encode()})
-    counted = [name for name, kind in _types().items() if pa.types.is_integer(kind)]
+    types = {name: kind for name, kind in _types().items() if name in plain or name not in ADDED}
+    columns = {name: pa.array(plain[name], type=kind, from_pandas=True) for name, kind in types.items()}
+    schema = pa.schema(list(types.items()), metadata={_WITHHELD: ",".join(families).encode()})
+    counted = [name for name, kind in types.items() if pa.types.is_integer(kind)]
     sink = io.BytesIO()
     pq.write_table(
         pa.table(columns, schema=schema),
         sink,
         compression="zstd",
         compression_level=19,
-        use_dictionary=[name for name in COLUMNS if name not in counted],
+        use_dictionary=[name for name in types if name not in counted],
         column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
         write_statistics=False,
     )
@@ -119,14 +120,15 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
-    empty = [name for name in COLUMNS if COLUMNS[name] != "float64" and table.column(name).null_count]
+    there = {name: kind for name, kind in COLUMNS.items() if name in table.column_names}
+    empty = [name for name, kind in there.items() if kind != "float64" and table.column(name).null_count]
     if empty:
         raise refused(f"the column {empty[0]!r} has empty places")
     metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
     withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
     if metadata is None or not withheld <= FAMILIES.keys():
         raise refused("the table does not say which columns are withheld")
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(COLUMNS)].astype(dict(COLUMNS))
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(there)].astype(there)
     return frame, withheld
 
 
@@ -140,7 +142,7 @@ def _types() -> dict[str, Any]:
 def _schema_fault(schema: Any) -> str | None:
     if extra := [name for name in schema.names if name not in COLUMNS]:
         return f"the table has columns that no result has: {', '.join(extra)[:200]}"
-    if sorted(schema.names) != sorted(COLUMNS):
+    if sorted({*schema.names, *ADDED}) != sorted(COLUMNS) or len(set(schema.names)) != len(schema.names):
         return f"the table does not have each of these columns once: {', '.join(COLUMNS)}"
     types = _types()
     odd = next((field for field in schema if field.type != types[field.name]), None)

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import recompute
+from genrec_unlearn_bench.evaluation.per_user import ADDED, recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
@@ -42,6 +42,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "original_concept_in_list": (-1, LIST_LENGTH),
     "near_prefix": (-1, 1),
     "near_category": (-1, 1),
+    "near_concept": (-1, 1),
     **dict.fromkeys(FAMILIES["similarity"], (-1, 1)),
     **dict.fromkeys(FAMILIES["influence"], (0, 1)),
 }
@@ -82,6 +83,8 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
     for family in sorted(withheld):
         if table[list(FAMILIES[family])].notna().any().any():
             yield where, f"the family {family!r} is said to be withheld, and some of it is there"
+    if result.record.protocol_version > 1 and (lacking := sorted(ADDED - set(table.columns))):
+        yield where, f"the table lacks columns that every result since protocol 2 has: {', '.join(lacking)}"
     wide, log_prob = result.record.cell.method in WITHOUT_BEAM, bool(table["log_prob"].notna().any())
     for block in blocks(table):
         name = f"group {block.group.value}, beam {block.beam}"
@@ -264,6 +267,8 @@ def _impossible(
     """
     longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
     for column, (low, high) in {"rank": (0, longest), **RANGES}.items():
+        if column not in block.frame:
+            continue
         values = block.numbers(column)
         yield f"{column} lies outside {low} … {high}", (values < low - _ROUNDING) | (values > high + _ROUNDING)
     ranks, filled, concept = (block.integers(column) for column in ("rank", "n_list", "concept_in_list"))
@@ -281,8 +286,10 @@ def _impossible(
     if block.beam != WIDE_BEAM:
         yield f"history influence is there for a beam that is not {WIDE_BEAM}", influence[0]
     if block.group is not Group.RETAIN:
-        near = (block.integers("near_prefix") != -1) | (block.integers("near_category") != -1)
-        yield "neighbours are marked outside the retain group", near
+        marked = [
+            block.integers(column) != -1 for column in RANGES if column.startswith("near_") and column in block.frame
+        ]
+        yield "neighbours are marked outside the retain group", np.logical_or.reduce(marked)
     original = np.stack([block.integers(f"original_{name}") for name in ("rank", "n_list", "concept_in_list")])
     yield "original_concept_in_list is more than the list holds", original[2] > original[1]
     yield "only some of the original_* columns are there", (original < 0).any(axis=0) != (original < 0).all(axis=0)

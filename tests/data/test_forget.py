@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest, check_manifest, manifest_digest, sealed
+from genrec_unlearn_bench.data.forget import (
+    ConceptKind,
+    Entanglement,
+    TaskManifest,
+    check_manifest,
+    manifest_digest,
+    sealed,
+)
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 
@@ -38,10 +46,19 @@ def test_every_field_counts() -> None:
         "concepts": ("3M", "Häagen"), "forget_items": ("i1",), "forget_interactions": ((1, "i1"),),
         "train_share": 0.1000000001, "draws": 4, "within_tolerance": False, "retain_history_share": 0.2,
         "counts": {"train_forget": 11, "train_retain": 90},
+        "entanglement": Entanglement(concept=0.3, values=(0.4, 0.5), catalogue=0.1, retain_near={"test": 7}),
     }  # fmt: skip
     assert set(changes) == set(TaskManifest.model_fields) - {"digest"}
     digests = {manifest(**{name: value}).digest for name, value in changes.items()}
     assert len(digests | {manifest().digest}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "leaderboard").rglob("manifests/*.json")), ids=str)
+def test_published_manifests_are_written_as_they_were(path: Path) -> None:
+    content = path.read_text(encoding="utf-8")
+    stored = TaskManifest.model_validate_json(content)
+    assert stored.model_dump_json(indent=2) + "\n" == content
+    assert manifest_digest(stored) == stored.digest
 
 
 def test_the_digest_survives_a_round_trip_through_a_file() -> None:

@@ -22,16 +22,20 @@ pytestmark = pytest.mark.skipif("GENREC_UNLEARN_BENCH_DATA" not in os.environ, r
 # Task -> digest of what was drawn. `industrial` is the incomplete train file that its SOURCE describes.
 PINNED = {
     "industrial-brand": "a006358c9e0327c0",
+    "industrial-entangled": "ea50e30680be16e4",
     "industrial-item": "597bf41b008c5733",
     "industrial-interaction": "7509f2c2dfd6f5b9",
     "steam-brand": "9703801cef266b51",
+    "steam-entangled": "a284aff58236f06b",
     "steam-price": "3ea440f6412f53b7",
     "steam-item": "31712a44533b3968",
     "steam-interaction": "0618ee074648d6bc",
     "toys-2014-brand": "27747a6c85c8fd29",
+    "toys-2014-entangled": "aa323f68ddae610f",
     "toys-2014-item": "bc4b5d0ec417b94a",
     "toys-2014-interaction": "3c80c774db3a909a",
     "sports-2014-brand": "cb7a83ca98d27a81",
+    "sports-2014-entangled": "918739ffb71ef1f9",
     "sports-2014-item": "7c44acf063dcae6c",
     "sports-2014-interaction": "a462483520b55e6a",
 }

@@ -55,6 +55,18 @@ def test_names_leave_every_item_as_whole_words_whatever_their_case() -> None:
     assert scrubbed_items(items, split).descriptions[0] == "The -brand tape. best."
 
 
+def test_categories_leave_paths_and_the_texts_of_their_own_items() -> None:
+    items = item_table(
+        3,
+        titles=["Board Games for two", "A shelf for board games", "Chess"],
+        categories=[("Toys", "Board Games"), ("Furniture",), ("Toys", "Board Games", "Strategy")],
+    )
+    scrubbed = scrubbed_items(items, split_of(ConceptKind.CATEGORY, [True, False, True], ("Board Games",)))
+    assert scrubbed.titles == ("for two", "A shelf for board games", "Chess")
+    assert scrubbed.categories == (("Toys",), ("Furniture",), ("Toys", "Strategy"))
+    assert not any("Board Games" in text for text in np.asarray(scrubbed.plain_text())[[0, 2]])
+
+
 def test_names_of_several_words_match_whatever_stands_between_them() -> None:
     items, split = planted(
         ("Fisher-Price", "FISHER PRICE Farm, fisher-price farm, FisherPrice farm, Fisher—Price™ farm", ""),

@@ -22,6 +22,7 @@ def item_table(
     brands: Sequence[str] | None = None,
     brands_raw: Sequence[str] | None = None,
     prices: Sequence[float] | None = None,
+    categories: Sequence[tuple[str, ...]] | None = None,
 ) -> ItemTable:
     empty = ("",) * count
     named = tuple(brands or empty)
@@ -32,7 +33,7 @@ def item_table(
         brands=named,
         brands_raw=tuple(brands_raw or named),
         prices=np.full(count, np.nan) if prices is None else np.asarray(prices, dtype=np.float64),
-        categories=((),) * count,
+        categories=((),) * count if categories is None else tuple(categories),
         texts=tuple(texts or empty),
     )
 

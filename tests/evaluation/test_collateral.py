@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,7 +20,7 @@ from genrec_unlearn_bench.evaluation.collateral import (
 )
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import rank_metric
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, rank_metric
 
 from .planted import Answer, Evaluated, PlantedRanker, context, evaluated, examples, item_table, lists, split, table
 
@@ -54,7 +56,13 @@ def run(near_rank: int, far_rank: int, *, categories: list[tuple[str, ...]] | No
     return measured(ranks, categories=categories).values
 
 
-def measured(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = None) -> Evaluated:
+def measured(
+    ranks: np.ndarray,
+    *,
+    categories: list[tuple[str, ...]] | None = None,
+    near: np.ndarray | None = None,
+    codes: list[list[int]] = CODES,
+) -> Evaluated:
     """Retain targets 1..39, each found at its rank in ``ranks`` [SIZE]."""
     targets = list(range(1, 40))
 
@@ -67,7 +75,8 @@ def measured(ranks: np.ndarray, *, categories: list[tuple[str, ...]] | None = No
         return lists(rows, k)
 
     task = split(SIZE, examples([[0]], [0]), examples([[target] for target in targets], targets), concept=[0])
-    setting = context(PlantedRanker(answer), task, original=table(CODES), items=item_table(SIZE, categories))
+    task = replace(task, near=near)
+    setting = context(PlantedRanker(answer), task, original=table(codes), items=item_table(SIZE, categories))
     return evaluated(setting)
 
 
@@ -96,6 +105,31 @@ def test_by_category() -> None:
     assert near.n == 9
     assert near.value == pytest.approx((3 * 0.5 + 6) / 9)
     assert pick(values, "collateral.category.ndcg@10", Group.REST).value == 1.0
+
+
+def test_retain_near_is_the_mean_over_the_tasks_rows_whatever_the_ids() -> None:
+    generator = np.random.default_rng(3)
+    ranks, near = generator.integers(1, 15, SIZE), generator.random(SIZE) < 0.3
+    found = measured(ranks, near=near)
+    other_ids = measured(ranks, near=near, codes=[row[::-1] for row in CODES])
+    targets = [target for target in range(1, 40) if near[target]]
+    for beam in (10, 50):
+        for metric in RANK_METRICS:
+            value = pick(found.values, metric.name, Group.NEAR, beam)
+            assert value.n == len(targets)
+            assert value.value == pytest.approx(float(metric.of(ranks[targets]).mean()))
+            assert value == pick(other_ids.values, metric.name, Group.NEAR, beam)
+    prefix = [pick(one.values, "collateral.prefix.hr@10", Group.NEIGHBOURS).n for one in (found, other_ids)]
+    assert prefix[0] != prefix[1]
+    assert check_invariants(found.values) == []
+
+
+def test_retain_near_says_why_it_is_not_there() -> None:
+    ranks = np.ones(SIZE, dtype=np.int64)
+    unknown = pick(measured(ranks).values, "ndcg@10", Group.NEAR)
+    assert (unknown.value, unknown.note) == (None, "the concept's neighbours are not known")
+    nobody = pick(measured(ranks, near=np.zeros(SIZE, dtype=np.bool_)).values, "ndcg@10", Group.NEAR)
+    assert (nobody.value, nobody.note) == (None, "no retain test target is a neighbour of the concept")
 
 
 def test_change_from_the_original() -> None:

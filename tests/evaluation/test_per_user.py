@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,15 @@ import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.evaluation.metric import Level
+from genrec_unlearn_bench.evaluation.metric import Group, Level
 from genrec_unlearn_bench.evaluation.per_user import (
+    ADDED,
     COLUMNS,
     PerUserWriter,
     blocks,
     read_per_user,
     recompute,
+    rescored,
     stored_blocks,
 )
 from tests.evaluation.planted import write_per_user
@@ -49,6 +52,7 @@ def setting():  # type: ignore[no-untyped-def]
     original = table([[item % 4, item // 4 % 4, item // 16 % 4] for item in range(SIZE)], size=5)
     moved = original.reassigned(np.arange(8), (original.codes[:8] + 1) % 4)
     items = item_table(SIZE, [(f"c{item % 7}",) if item % 3 else () for item in range(SIZE)])
+    task = replace(task, near=np.arange(SIZE) % 5 == 0)
     return context(PlantedRecommender(some, moved), task, original=original, items=items)
 
 
@@ -87,9 +91,23 @@ def test_columns_hold_what_they_say() -> None:
     assert narrow["js_forget"].isna().all()
     assert (frame.loc[frame["group"] == "forget", "near_prefix"] == -1).all()
     assert set(frame.loc[frame["group"] == "retain", "near_category"]) == {-1, 0, 1}
+    retain = frame[frame["group"] == "retain"]
+    assert (retain["near_concept"] == (retain["target"] % 5 == 0)).all()
+    assert (frame.loc[frame["group"] == "forget", "near_concept"] == -1).all()
     for group in ("forget", "retain"):
         same = [part.loc[part["group"] == group, "concept_in_history"].to_numpy() for part in (wide, narrow)]
         np.testing.assert_array_equal(*same)
+
+
+def test_tables_of_protocol_1_are_read_without_what_came_later(tmp_path: Path) -> None:
+    result = evaluation()
+    path = tmp_path / "per_user.parquet"
+    result.per_user.drop(columns=sorted(ADDED)).to_parquet(path)
+    frame = read_per_user(path)
+    assert set(frame) == set(COLUMNS) - ADDED
+    specs = metric_specs()
+    earlier = [v for v in result.values if specs[v.metric].level is Level.USER and v.group is not Group.NEAR]
+    assert list(recompute(frame)) == list(rescored(stored_blocks(path))) == earlier
 
 
 def test_two_evaluations_write_the_same_bytes(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_groups_patterns_and_names_on_one_axis_count_once(tmp_path: Path) -> Non
     assert axes.method[0] == "tracer"
     assert len(axes.method) == len(set(axes.method))
     assert set(axes.method) == PAPER | {name for name in methods() if name.startswith("tracer-no-")}
-    assert set(axes.task) == {"demo-brand", "demo-price", "demo-item", "demo-interaction"}
+    assert set(axes.task) == {"demo-brand", "demo-entangled", "demo-price", "demo-item", "demo-interaction"}
     assert axes.backbone == tuple(backbones())
 
 

@@ -51,7 +51,10 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         *("data/items.py", "data/prepare.py", "data/raw.py", "data/splits.py"),
         "pipeline/stages/data.py",
     ),
-    "task": ("data/concepts.py", "data/draws.py", "data/forget.py", "data/tasks.py", "pipeline/stages/data.py"),
+    "task": (
+        *(f"data/{name}.py" for name in ("concepts", "draws", "entanglement", "forget", "neighbours", "tasks")),
+        "pipeline/stages/data.py",
+    ),
     "features": ("features", "pipeline/stages/data.py"),
     "features-scrubbed": ("features", "data/scrub.py", "pipeline/stages/data.py"),
     "sids": (*_TOKENIZER, "backbones/backbone.py", "backbones/etegrec/tokenizer.py", "backbones/letter.py"),

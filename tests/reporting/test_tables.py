@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
@@ -45,6 +46,17 @@ def test_a_method_that_was_not_run_on_a_task_has_empty_cells_there() -> None:
     table = make_synthetic_tables("main")[0]
     line = next(line for line in table.sections[0].lines if line.label == "pisces")
     assert [entry.cell is None for entry in line.entries] == [False] * 8 + [True] * 8
+
+
+def test_a_record_without_retain_near_has_a_dash_there() -> None:
+    measured = plant("a", {"forget:hr@10": [0.1, 0.2], "retain-near:ndcg@10": [0.3, 0.4]})
+    table = main(measured, plant("b", {"forget:hr@10": [0.1, 0.2]}))[0]
+    [place] = [place for place, column in enumerate(table.columns) if column.measure.group is Group.NEAR]
+    shown = {line.label: line.entries[place].cell for line in table.sections[0].lines}
+    assert shown["a"] is not None
+    assert shown["a"].mean == pytest.approx(0.35)
+    assert shown["b"] is not None
+    assert shown["b"].mean is None
 
 
 def test_a_diverged_run_is_said_with_its_task_and_number() -> None:

@@ -131,6 +131,7 @@ def _columns(generator: Any, group: Group, beam: int, users: Any, targets: Any, 
         **moved,
         "near_prefix": near,
         "near_category": near,
+        "near_concept": near,
     }
 
 

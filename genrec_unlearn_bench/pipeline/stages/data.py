@@ -17,6 +17,7 @@ from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 MANIFEST = "manifest.json"
+NEAR = "near.safetensors"
+"""The concept's retained neighbours: a large catalogue's texts need not be compared in every session."""
 
 
 def data_stages(
@@ -90,7 +93,7 @@ def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
     """A task on its dataset: its frozen manifest, which it is checked against whenever it is resolved anew."""
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-        split = concepts.resolve(task, inputs["dataset"])
+        split = concepts.with_neighbours(concepts.resolve(task, inputs["dataset"]), inputs["dataset"])
         frozen = Stage(
             # Neither the concept nor a code version is part of this key: a task that resolves to something else under
             # the same version must not pass unnoticed.
@@ -102,13 +105,15 @@ def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
         )
         check_manifest(_read_manifest(context.stored(frozen).path), split.manifest)
         _write_manifest(split.manifest, folder)
+        with (folder / NEAR).open("wb") as sink:
+            write_tensors({} if split.near is None else {"near": split.near}, sink)
 
     def load(inputs: Inputs, folder: Path) -> ForgetSplit:
         split = concepts.resolve(task, inputs["dataset"])
         check_manifest(_read_manifest(folder), split.manifest)
-        return split
+        return replace(split, near=read_tensors(folder / NEAR).get("near"))
 
-    return Stage("task", 1, task.model_dump(mode="json"), {"dataset": dataset}, compute=compute, load=load, keep=True)
+    return Stage("task", 2, task.model_dump(mode="json"), {"dataset": dataset}, compute=compute, load=load, keep=True)
 
 
 def _write_manifest(manifest: TaskManifest, folder: Path) -> None:

@@ -114,7 +114,7 @@ def evaluate_stage(
     settings = {"suite": "core", "protocol": PROTOCOL_VERSION, "seed": seed, **resolved.holdout, **(config or {})}
     return Stage(
         "evaluation",
-        1,
+        2,
         settings | resolved.hardware,
         {**data, "sids": sids, "model": model},
         compute=compute,

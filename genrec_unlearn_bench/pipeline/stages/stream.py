@@ -47,6 +47,7 @@ NAME = "stream"
 
 _WORDS = {
     ConceptKind.BRAND: "brands",
+    ConceptKind.CATEGORY: "items",
     ConceptKind.PRICE: "items",
     ConceptKind.ITEM: "items",
     ConceptKind.INTERACTION: "users",

@@ -168,9 +168,10 @@ def _concept(scene: Scene) -> str:
             return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
         case ConceptKind.ITEM:
             return f"{len(manifest.forget_items)} single items"
-        case ConceptKind.BRAND:
+        case ConceptKind.BRAND | ConceptKind.CATEGORY:
             more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
-            return f"{counted(len(names), 'brand')}, {items}: {', '.join(names[:CONCEPTS])}{more}"
+            plural = "categories" if manifest.kind is ConceptKind.CATEGORY else "brands"
+            return f"{counted(len(names), manifest.kind.value, plural)}, {items}: {', '.join(names[:CONCEPTS])}{more}"
     return f"{', '.join(names)}, {items}"
 
 
