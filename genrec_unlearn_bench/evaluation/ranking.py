@@ -37,6 +37,8 @@ class Columns(Protocol):
 
     def __getitem__(self, name: str, /) -> pd.Series[Any]: ...
 
+    def __contains__(self, name: object, /) -> bool: ...
+
 
 @dataclass(frozen=True, eq=False)
 class UserBlock:
@@ -49,6 +51,10 @@ class UserBlock:
     def numbers(self, column: str) -> FloatArray:
         """[M] the column as float64, NaN where nothing was measured."""
         return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
+
+    def has(self, column: str) -> bool:
+        """Whether the table has the column; the tables of protocol 1 lack some."""
+        return column in self.frame
 
     def integers(self, column: str) -> RankArray:
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
