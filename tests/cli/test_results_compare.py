@@ -199,8 +199,9 @@ def users_frame(seed: int, *, kept: float, users: int = 60) -> pd.DataFrame:
                 "mean_similarity_scrubbed",
             ):
                 columns[name] = similarity
-            for name in ("js_forget", "js_random", "change_forget", "change_random"):
+            for name in ("js_forget", "js_matched", "change_forget", "change_matched"):
                 columns[name] = np.full(rows, np.nan)
+            columns |= dict.fromkeys(("exposed_rank", "exposed_concept_in_list", "exposed_n_list"), columns["rank"])
             frames.append(block_frame(group, beam, columns))
     return join(frames)
 

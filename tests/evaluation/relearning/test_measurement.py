@@ -87,6 +87,11 @@ def test_a_serving_filter_holds_where_it_serves_and_nowhere_else() -> None:
     assert _rates(own, "mixed/original")[0] == 1.0
     values = _values(own, world.references("mixed/served"))
     assert values["relearning.hr@10.mixed"].value == 0.0
+    # All that can be got out is what the weights hold, whatever is served.
+    recoverable = values["relearning.recoverable"]
+    assert recoverable.value == values["relearning.original-sids.peak.mixed"].value
+    assert recoverable.note == "by mixed/original, of 2 attacks"
+    assert recoverable.interval is not None
     # It comes back no faster than any model, as it never comes back; who holds the weights has it at once.
     assert (values["relearning.peak.mixed"].value or 0.0) <= 0.0
     assert values["relearning.original-sids.peak.mixed"].value == pytest.approx(1.0, abs=0.05)
