@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,21 +23,25 @@ class Validation:
         forget_hr: HR@10 on the forget part as served, in [0, 1]; NaN where that part is empty.
         retain_ndcg: NDCG@10 on the retain part, in [0, 1]; NaN where that part is empty.
         forget_rows, retain_rows: Number of examples behind each mean.
-        exposed_forget_hr: HR@10 on the forget part of the same weights without serving rules, in the original IDs, as
-            whoever holds the weights can decode them; None where that was not asked for or the original codes have no
-            tokens in the model.
+        forget_hits: User of every forget row with its target among the first ten, for paired tests.
+        exposed_hr: HR@10 on the forget part of the same weights without serving rules, in the original IDs, as whoever
+            holds the weights can decode them; None where that was not asked for or the original codes have no tokens in
+            the model.
+        exposed_hits: As ``forget_hits``, exposed.
     """
 
     forget_hr: float
     retain_ndcg: float
     forget_rows: int
     retain_rows: int
-    exposed_forget_hr: float | None = None
+    forget_hits: tuple[int, ...] = ()
+    exposed_hr: float | None = None
+    exposed_hits: tuple[int, ...] | None = None
 
     @property
-    def worst_forget_hr(self) -> float | None:
+    def worst_hr(self) -> float | None:
         """The protocol's measure of forgetting: the larger of served and exposed; None where one is not known."""
-        return None if self.exposed_forget_hr is None else max(self.forget_hr, self.exposed_forget_hr)
+        return None if self.exposed_hr is None else max(self.forget_hr, self.exposed_hr)
 
 
 def validate(
@@ -52,11 +56,15 @@ def validate(
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)
     gains = np.where(retain > 0, 1 / np.log2(np.maximum(retain, 1) + 1), 0.0)
+    users = valid.forget.users
+    served = Validation(
+        _mean(forget > 0), _mean(gains), len(forget), len(retain), forget_hits=tuple(users[forget > 0].tolist())
+    )
     model = exposed(recommender, original) if original is not None else None
-    hits = None
-    if model is not None:
-        hits = _mean((forget if model is recommender else _ranks(model, valid.forget, beam)) > 0)
-    return Validation(_mean(forget > 0), _mean(gains), len(forget), len(retain), hits)
+    if model is None:
+        return served
+    found = forget if model is recommender else _ranks(model, valid.forget, beam)
+    return replace(served, exposed_hr=_mean(found > 0), exposed_hits=tuple(users[found > 0].tolist()))
 
 
 def sample(groups: Groups, rows: int, seed: int) -> Groups:

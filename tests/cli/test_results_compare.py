@@ -284,5 +284,7 @@ def test_user_values_average_to_what_the_suite_reports() -> None:
     reported = {(value.metric, value.group, value.beam): value.value for value in recompute(frame)}
     for block in blocks(frame):
         for name in USER_METRICS:
+            if (name, block.group, block.beam) not in reported:
+                continue  # worst-case.* are of the forget group, and exposed lists of retain users of beam 10
             mean = float(np.nanmean(user_values(block, name)))
             assert mean == pytest.approx(reported[name, block.group, block.beam], rel=1e-12)

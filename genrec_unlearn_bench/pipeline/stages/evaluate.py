@@ -249,21 +249,25 @@ class ValidationScores(StrictModel):
     not_finite: str = ""
     """The first parameter that is not finite; then nothing was measured."""
     forget_hr: float | None = None
-    """As served."""
-    exposed_forget_hr: float | None = None
-    """The same weights without serving rules, in the original IDs."""
+    """HR@10 of the forget part, as served."""
     retain_ndcg: float | None = None
+    exposed_hr: float | None = None
+    """HR@10 of the forget part by the same weights without serving rules, in the original IDs; null where it was not
+    measured."""
+    forget_hits: tuple[int, ...] | None = None
+    exposed_hits: tuple[int, ...] | None = None
+    """User of every forget row with its target among the first ten, as served and exposed."""
     forget_rows: int = 0
     retain_rows: int = 0
     seconds: float = 0.0
     """Wall-clock of the measurement alone."""
 
     @property
-    def worst_forget_hr(self) -> float | None:
+    def worst_hr(self) -> float | None:
         """The protocol's measure of forgetting: the larger of the two; None where one is not known."""
-        if self.forget_hr is None or self.exposed_forget_hr is None:
+        if self.forget_hr is None or self.exposed_hr is None:
             return None
-        return max(self.forget_hr, self.exposed_forget_hr)
+        return max(self.forget_hr, self.exposed_hr)
 
 
 def validate_stage(
