@@ -8,5 +8,5 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Version of the measurement protocol (docs/protocol.md). Results of different versions never share a table."""

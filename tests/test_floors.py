@@ -48,6 +48,7 @@ READABLE = {
     "decoding.ranking",
     "evaluation.catalogue",
     "evaluation.concept",
+    "evaluation.exposure",
     "evaluation.invariants",
     "evaluation.lists",
     "evaluation.per_user",

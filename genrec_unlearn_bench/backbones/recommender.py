@@ -278,6 +278,18 @@ class Recommender(Ranker):
         return out
 
 
+def exposed(recommender: Recommender, original: SidTable) -> Recommender | None:
+    """What someone who holds the weights can decode: the same network without serving rules, all items at their
+    ``original`` IDs, in histories as in answers. The recommender itself where it has no rule and no ID was moved; None
+    where the original codes have no tokens in it."""
+    if recommender.sids.level_sizes != original.level_sizes or recommender.sids.codes.shape != original.codes.shape:
+        return None
+    ruled = recommender.serving.blocked is not None or recommender.serving.ignored is not None
+    if not np.array_equal(recommender.sids.codes, original.codes):
+        recommender, ruled = recommender.with_sids(original), True
+    return recommender.with_serving(ServingRules()) if ruled else recommender
+
+
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
     """Evaluation mode inside the block; the mode from before afterwards."""

@@ -24,6 +24,7 @@ Bib = Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that
 def leaderboard(
     results_dir: options.ResultsDirs = None,
     published: options.Published = False,
+    protocol: options.Protocol = None,
     layout: options.Layout = "main",
     format_: options.TableFormat = None,
     task: options.TaskNames = None,
@@ -51,7 +52,7 @@ def leaderboard(
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
-    found = options.read_results(results_dir, published=published, skip_broken=skip_broken)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     reported = compare is not None
     report = found.report(wanted, layout, named(metric), beam=beam, baseline=baseline, compare_reported=reported)

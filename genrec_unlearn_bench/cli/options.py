@@ -78,6 +78,9 @@ ResultsDirs = Annotated[
 ]
 Published = Annotated[bool, Option("--published", help="Add the suite's own results and the submissions.")]
 SkipBroken = Annotated[bool, Option("--skip-broken", help="Go on without records that cannot be read, and count them.")]
+Protocol = Annotated[
+    int | None, Option("--protocol", help="Results of this version of the protocol (default: the newest there is).")
+]
 TaskNames = Annotated[list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.")]
 BackboneNames = Annotated[list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.")]
 MethodNames = Annotated[list[str] | None, Option("--method", help="Methods to show; several, globs work.")]
@@ -98,11 +101,13 @@ Baseline = Annotated[str | None, Option(help="Row that all others are tested aga
 Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
 
 
-def read_results(folders: Sequence[Path] | None, *, published: bool = False, skip_broken: bool) -> ResultSet:
-    """The results of a call; records that cannot be read are named on stderr."""
+def read_results(
+    folders: Sequence[Path] | None, *, published: bool = False, skip_broken: bool, protocol: int | None = None
+) -> ResultSet:
+    """The results of a call, all of one protocol; records that cannot be read are named on stderr."""
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
-    found = load_result_set(folders or (), published=published, skip_broken=skip_broken)
+    found = load_result_set(folders or (), published=published, skip_broken=skip_broken, protocol=protocol)
     for line in first_lines([f"left out: {fault}" for fault in found.faults]):
         print_line(line, stderr=True)
     return found

@@ -25,6 +25,7 @@ def compare(
     metric: options.Metrics = None,
     results_dir: options.ResultsDirs = None,
     published: options.Published = False,
+    protocol: options.Protocol = None,
     task: options.TaskNames = None,
     backbone: options.BackboneNames = None,
     ruleset: options.RulesetNames = None,
@@ -47,21 +48,21 @@ def compare(
             hint="leave it out, or add --users",
         )
     from genrec_unlearn_bench.reporting import checkpoints, comparisons
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
-    protocol = statistics_protocol()
-    found = options.read_results(results_dir, published=published, skip_broken=skip_broken)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     compared = found.compare(first, second, wanted, named(metric), beam=beam)
     if not users:
         return Output(
-            lambda: comparisons.pairs_document(compared, protocol),
-            [lambda console: comparisons.draw_pairs(console, compared, protocol)],
+            lambda: comparisons.pairs_document(compared, found.protocol),
+            [lambda console: comparisons.draw_pairs(console, compared, found.protocol)],
         )
-    pairs = [pair for each in compared for pair in checkpoints.compare_checkpoints(each, protocol, seeds=seed or ())]
+    pairs = [
+        pair for each in compared for pair in checkpoints.compare_checkpoints(each, found.protocol, seeds=seed or ())
+    ]
     return Output(
-        lambda: checkpoints.users_document(pairs, protocol),
-        [lambda console: checkpoints.draw_checkpoints(console, pairs, protocol)],
+        lambda: checkpoints.users_document(pairs, found.protocol),
+        [lambda console: checkpoints.draw_checkpoints(console, pairs, found.protocol)],
     )
 
 

@@ -46,6 +46,7 @@ def examples(
     out: Out = None,
     standalone: options.Standalone = False,
     results_dir: options.ResultsDirs = None,
+    protocol: options.Protocol = None,
     backbone: options.BackboneNames = None,
     scale: options.ScaleNames = None,
     ruleset: options.RulesetNames = None,
@@ -70,14 +71,12 @@ def examples(
     from genrec_unlearn_bench.reporting.examples import scene as choice
     from genrec_unlearn_bench.reporting.examples.page import make_page
     from genrec_unlearn_bench.reporting.examples.scene import of_requests, set_scene, side_by_side
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
-    protocol = statistics_protocol()
-    width = beam or protocol.beam
-    found = options.read_results(results_dir, skip_broken=skip_broken)
+    found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
+    width = beam or found.protocol.beam
     found = replace(found, results=tuple(of_requests(found.results, requests)))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
-    chosen = side_by_side(found.board(protocol, wanted), protocol, methods=named(method), seed=seed)
+    chosen = side_by_side(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     with open_store(cache_dir) as (store, _):
         scene = set_scene(chosen, store)
     if user:

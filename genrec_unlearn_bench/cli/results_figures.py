@@ -33,6 +33,7 @@ def figures(
     kind: Kinds = None,
     results_dir: options.ResultsDirs = None,
     published: options.Published = False,
+    protocol: options.Protocol = None,
     task: options.TaskNames = None,
     backbone: options.BackboneNames = None,
     method: options.MethodNames = None,
@@ -56,7 +57,6 @@ def figures(
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
     from genrec_unlearn_bench.reporting.figures.drawing import FORMATS
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
     formats = [name.lower() for name in named([format_])]
     for name in formats:
@@ -64,12 +64,11 @@ def figures(
     inches = Width(one_of("width", width, list(Width)))
     for name in named(kind):
         find_kind(name)
-    protocol = statistics_protocol()
-    found = options.read_results(results_dir, published=published, skip_broken=skip_broken)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     found = replace(found, results=_of_seeds(found.results, seed or ()))
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
-    request = FigureRequest(protocol, wanted.methods, field or "", named(metric), beam)
-    return _write(draw_all(found.board(protocol, wanted), named(kind), request), formats, inches, out)
+    request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
+    return _write(draw_all(found.board(wanted), named(kind), request), formats, inches, out)
 
 
 def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> tuple[Result, ...]:

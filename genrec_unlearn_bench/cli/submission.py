@@ -144,7 +144,6 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     """
     from genrec_unlearn_bench.files import atomic_folder
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
-    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
     from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
     from genrec_unlearn_bench.submissions.verification import published_sources
@@ -155,7 +154,7 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
             f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
         )
     results = [one for part in load_published(leaderboard) for one in part.results]
-    files = site_files(results, statistics_protocol(), root=leaderboard)
+    files = site_files(results, root=leaderboard)
     files[INDEX] = site_index(folders, leaderboard)
     place = out or leaderboard / SITE
     counted = {"folder": str(place), "files": len(files), "results": len(results)}

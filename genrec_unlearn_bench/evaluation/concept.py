@@ -33,18 +33,18 @@ def concept_rate_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
     """CR@10 of every block, and leakage through the original SIDs on the forget group at the widest beam."""
     out = []
     for block in blocks:
-        rate = _share(block.integers("concept_in_list"), block.integers("n_list"))
+        rate = concept_share(block.integers("concept_in_list"), block.integers("n_list"))
         out.append(user_mean("concept-rate@10", block.group, rate, beam=block.beam, empty="no list with an item"))
         if block.group is not Group.FORGET or block.beam != WIDE_BEAM:
             continue
         ranks = block.integers("original_rank")
         hits = np.where(ranks >= 0, rank_metric("hr@10").of(ranks), np.nan)
-        leaked = _share(block.integers("original_concept_in_list"), block.integers("original_n_list"))
+        leaked = concept_share(block.integers("original_concept_in_list"), block.integers("original_n_list"))
         for name, values in (("original-sids.hr@10", hits), ("original-sids.concept-rate@10", leaked)):
             out.append(user_mean(name, block.group, values, beam=block.beam, empty=_UNMEASURED))
     return out
 
 
-def _share(marked: NDArray[np.int64], filled: NDArray[np.int64]) -> NDArray[np.float64]:
+def concept_share(marked: NDArray[np.int64], filled: NDArray[np.int64]) -> NDArray[np.float64]:
     """[M] marked / filled; NaN for an empty or absent (-1) list."""
     return np.where(filled > 0, marked / np.maximum(filled, 1), np.nan)

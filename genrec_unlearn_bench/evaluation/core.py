@@ -23,6 +23,7 @@ from genrec_unlearn_bench.evaluation.collateral import (
 )
 from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
+from genrec_unlearn_bench.evaluation.exposure import exposed_columns, exposed_lists
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, list_similarity, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
@@ -99,6 +100,7 @@ def _frames(
     """The rows of the per-user table that belong to some lists, one frame a beam."""
     influence = measure_influence(context, lists, progress)
     original = _original_space_lists(context, lists, progress)
+    exposed = exposed_lists(context, lists, progress)
     retain = lists.group is Group.RETAIN
     flags = {name: neighbour_flags(items if retain else None, lists.examples.targets) for name, items in near.items()}
     nothing = np.full(len(lists.examples), np.nan)
@@ -109,6 +111,7 @@ def _frames(
         columns = {
             **_list_columns(context, lists, beam),
             **_original_columns(context, lists, original if wide else None),
+            **exposed_columns(context, lists, exposed.get(beam)),
             **(influence if wide else narrow),
             **flags,
         }

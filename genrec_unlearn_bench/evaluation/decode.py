@@ -28,7 +28,7 @@ class EvaluationContext:
 
     Attributes:
         ranker: The model. A ``Recommender`` is decoded at every beam of the protocol, any other ranker once.
-        original_sids: The original recommender's table, for leakage and collateral; None if there is none.
+        original_sids: The original recommender's table, for exposure, leakage and collateral; None if there is none.
         seed: Seed of the run; the random draws of the measurements are derived from it by name.
     """
 
@@ -38,6 +38,9 @@ class EvaluationContext:
     split: ForgetSplit
     features: ItemFeatures
     seed: int
+    own_tokenizer: bool = False
+    """Whether the ranker was trained from scratch on semantic IDs of its own (``retrain-full``): no other IDs mean
+    anything to its weights, so that it is exposed in these."""
 
     def test(self, group: Group) -> Examples:
         return self.split.test.forget if group is Group.FORGET else self.split.test.retain

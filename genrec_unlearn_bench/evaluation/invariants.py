@@ -13,7 +13,7 @@ from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import MetricSpec, MetricValue
 
 TOLERANCE = 1e-9
-_FAMILIES = ("", "collateral.prefix.", "collateral.category.", "original-sids.")
+_FAMILIES = ("", "collateral.prefix.", "collateral.category.", "original-sids.", "exposed.", "worst-case.")
 """Prefixes under which metrics of one set of lists are reported."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.collateral import collateral_values, retain_near_values
 from genrec_unlearn_bench.evaluation.concept import concept_rate_values
+from genrec_unlearn_bench.evaluation.exposure import exposure_values
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
 from genrec_unlearn_bench.evaluation.lists import similarity_values
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
@@ -43,28 +44,43 @@ COLUMNS: Mapping[str, str] = {
     "original_rank": "int64",
     "original_concept_in_list": "int64",
     "original_n_list": "int64",
+    "exposed_rank": "int64",
+    "exposed_concept_in_list": "int64",
+    "exposed_n_list": "int64",
     "concept_in_history": "int64",
     "js_forget": "float64",
-    "js_random": "float64",
+    "js_matched": "float64",
     "change_forget": "float64",
-    "change_random": "float64",
+    "change_matched": "float64",
     "near_prefix": "int8",
     "near_category": "int8",
     "near_concept": "int8",
 }
-"""Columns and their types.
+"""Columns of this protocol's tables and their types.
 
 example: row of the test group. user, target: row numbers of the dataset. rank: 1-based place of the target in the
 decoded list (max(10, beam) places), 0 where it is not there. log_prob: of the target in that list, null where it is not
 there. The similarities: cosines, null where there is nothing to compare. concept_in_list, n_list: concept items and
 items in the first ten places. original_*: the same from decoding in the original SID space, -1 where that was not
-done. concept_in_history: concept items in the history as the model reads it. js_*, change_*: history influence, null
+done. exposed_*: the same from decoding without serving rules in the original SID space, histories written in it too,
+-1 where that was not done. concept_in_history: concept items in the history as the model reads it. js_*, change_*:
+history influence (forget: without the concept items; matched: without the retain items nearest to them), null
 where it was not measured. near_*: 1 if the target is a neighbour of the concept, 0 if not, -1 if that is not known:
 by the prefix of the original SIDs, by category, and (``near_concept``) by text or co-purchase, whatever the SIDs. A
 null is NaN in memory."""
 
-ADDED: frozenset[str] = frozenset({"near_concept"})
-"""Columns that tables of protocol 1 do not have. They are read without them, and metrics that need one are left out."""
+PRESENT_NAMES: Mapping[str, str] = {"js_random": "js_matched", "change_random": "change_matched"}
+"""Columns of protocol 1 that now hold something else under another name."""
+_FORMER_NAMES = {new: old for old, new in PRESENT_NAMES.items()}
+_LATER = tuple(name for name in COLUMNS if name.startswith("exposed_") or name == "near_concept")
+_FORMER = {_FORMER_NAMES.get(name, name): kind for name, kind in COLUMNS.items() if name not in _LATER}
+"""Columns of protocol 1: nothing was decoded without serving rules, random drops did not match positions, and no
+neighbours of the concept by text or co-purchase were marked."""
+
+
+def columns_of(names: Iterable[str]) -> Mapping[str, str]:
+    """The protocol's columns and types that these are; those of the present one where they are nobody's."""
+    return _FORMER if set(names) == set(_FORMER) else COLUMNS
 
 
 def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
@@ -123,8 +139,6 @@ def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
     """``blocks`` of a stored table. A column is read when it is used, so that no more than two are in memory."""
     from pyarrow import parquet
 
-    names_there = frozenset(parquet.read_schema(path).names)
-
     @lru_cache(maxsize=2)
     def column(name: str) -> pd.Series[Any]:
         found: pd.Series[Any] = parquet.read_table(path, columns=[name]).column(0).to_pandas()
@@ -132,11 +146,10 @@ def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
 
     keys = parquet.read_table(path, columns=["group", "beam"], read_dictionary=["group"])
     names = keys.column("group").to_numpy()
+    columns = frozenset(parquet.read_schema(path).names)
     beams = keys.column("beam").to_numpy()
     return tuple(
-        UserBlock(
-            group, beam, _StoredRows(column, names_there, np.flatnonzero((names == group.value) & (beams == beam)))
-        )
+        UserBlock(group, beam, _StoredRows(column, columns, np.flatnonzero((names == group.value) & (beams == beam))))
         for group in TEST_GROUPS
         for beam in BEAMS
     )
@@ -147,11 +160,11 @@ class _StoredRows:
     """Some rows of a stored table, by column."""
 
     column: Callable[[str], pd.Series[Any]]
-    names: frozenset[str]
+    there: frozenset[str]
     rows: NDArray[np.int64]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self.there
 
     def __getitem__(self, name: str) -> pd.Series[Any]:
         return self.column(name).take(self.rows)
@@ -183,6 +196,7 @@ def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
         *ranking_values(parts),
         *similarity_values(parts),
         *concept_rate_values(parts),
+        *exposure_values(parts),
         *influence_values(parts),
         *collateral_values(parts),
         *retain_near_values(parts),
@@ -190,5 +204,5 @@ def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    columns = {name: kind for name, kind in COLUMNS.items() if name in frame or name not in ADDED}
-    return frame[list(columns)].astype(columns)
+    columns = columns_of(frame.columns)
+    return frame[list(columns)].astype(dict(columns))

@@ -52,6 +52,10 @@ class UserBlock:
         """[M] the column as float64, NaN where nothing was measured."""
         return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
 
+    def has(self, column: str) -> bool:
+        """Whether the table has the column; the tables of protocol 1 lack some."""
+        return column in self.frame
+
     def integers(self, column: str) -> RankArray:
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)

@@ -69,7 +69,8 @@ def build_result(
     inputs = {**data, "sids": sids, **models, "row": row}
     for role, model in models.items():
         inputs[f"scores of {role}"] = shared(role, evaluate_stage, resolved, data, sids, model)
-    inputs["scores of row"] = evaluate_stage(resolved, data, sids, row, label="evaluation")
+    own = resolved.entry.name == "retrain-full"
+    inputs["scores of row"] = evaluate_stage(resolved, data, sids, row, own_tokenizer=own, label="evaluation")
     inputs |= steps
     if resolved.suite.measurements:
         for role, model in models.items():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
+from genrec_unlearn_bench.evaluation.exposure import exposed_values
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
 from genrec_unlearn_bench.files import file_digest
@@ -41,7 +42,8 @@ _SIMILARITIES = {
     "similarity.first.scrubbed": "first_similarity_scrubbed",
     "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
 }
-USER_METRICS = (*_RANKS, *_SIMILARITIES, "concept-rate@10")
+_EXPOSED = tuple(f"{family}.{name}" for family in ("worst-case", "exposed") for name in ("hr@10", "ndcg@10"))
+USER_METRICS = (*_RANKS, *_SIMILARITIES, "concept-rate@10", *_EXPOSED)
 """Metrics that have one value for each test example in the per-user table."""
 
 
@@ -61,6 +63,8 @@ def user_values(block: UserBlock, metric: str) -> FloatArray:
     """[M] one of ``USER_METRICS`` for each test example, NaN where it was not measured."""
     if metric in _RANKS:
         return _RANKS[metric].of(block.integers("rank"))
+    if metric in _EXPOSED:
+        return exposed_values(block, metric)
     if metric in _SIMILARITIES:
         return block.numbers(_SIMILARITIES[metric])
     filled = block.integers("n_list")

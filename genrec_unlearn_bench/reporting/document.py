@@ -83,11 +83,14 @@ def document(
             if key.backbone in shown:
                 layouts.setdefault(key, []).append(_Layout(table.layout.name, block, shown[key.backbone]))
     measures = {measure: None for found in layouts.values() for each in found for measure in each.block.measures}
-    measures |= dict.fromkeys(verdict_measures(protocol.beam))
+    measures |= dict.fromkeys(verdict_measures(protocol))
     return {
         "kind": "genrec-unlearn-bench leaderboard",
         "schema_version": SCHEMA_VERSION,
-        "protocol": {"name": protocol.name, **protocol.model_dump(mode="json")},
+        "protocol": {
+            "name": protocol.name,
+            **protocol.model_dump(mode="json", exclude={"forgetting", "forgetting_parts"}),
+        },
         "measures": {measure.text: _measure(measure) for measure in measures},
         "tables": [_table(table, brief=brief) for table in tables],
         "blocks": [_block(found, protocol, brief=brief) for _, found in sorted(layouts.items())],
@@ -212,7 +215,7 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
 def _rows(
     rows: Sequence[Row], judged: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
 ) -> list[dict[str, Any]]:
-    found = [(row, verdicts(judged, row, beam=protocol.beam)) for row in rows]
+    found = [(row, verdicts(judged, row, protocol)) for row in rows]
     points = {
         row.label: (each.gap, each.kept)
         for row, each in found

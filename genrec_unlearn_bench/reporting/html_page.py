@@ -145,7 +145,7 @@ def _content(
     """The document of every layout that some result fills, at the protocol's beam."""
     kinds, variant_of = task_kinds(results), variants()
     tables: list[Table] = []
-    for name, layout in layouts().items():
+    for name, layout in layouts(protocol.suite_protocol).items():
         if name not in OFFLINE:
             with suppress(DataMissing):
                 tables += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 from typing import Literal
 
 import yaml
 from pydantic import Field
 
+from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.protocol import protocol_file
 
 
 class ColumnGroup(StrictModel):
@@ -72,19 +73,16 @@ class Layout(StrictModel):
 
 
 @cache
-def layouts() -> dict[str, Layout]:
-    """The layouts that ship with the package, by name. Raises ConfigError for a broken one."""
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "layouts.yaml"
-    content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return {
-        name: parse(Layout, {"name": name, **fields}, where=f"leaderboard/layouts.yaml: {name}")
-        for name, fields in content.items()
-    }
+def layouts(protocol: int = PROTOCOL_VERSION) -> dict[str, Layout]:
+    """The layouts of a protocol's results, by name. Raises ConfigError for a broken one."""
+    where, text = protocol_file("layouts", protocol)
+    content = yaml.safe_load(text)
+    return {name: parse(Layout, {"name": name, **fields}, where=f"{where}: {name}") for name, fields in content.items()}
 
 
-def find_layout(name: str) -> Layout:
+def find_layout(name: str, protocol: int = PROTOCOL_VERSION) -> Layout:
     """The layout of that name. Raises UnknownName."""
-    return layouts()[one_of("layout", name, layouts())]
+    return layouts(protocol)[one_of("layout", name, layouts(protocol))]
 
 
 def _matching(texts: Sequence[str], present: Sequence[Measure], beam: int) -> tuple[Measure, ...]:

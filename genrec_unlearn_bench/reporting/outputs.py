@@ -15,7 +15,7 @@ from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.layouts import Layout, layouts
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, statistics_protocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import Selection, narrowed, task_kinds, variants
@@ -213,8 +213,9 @@ def _figures(found: Sequence[Across], *, svg: bool) -> tuple[Output, ...]:
     return tuple(out)
 
 
-def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path) -> dict[str, bytes]:
-    """The site's files by their path, ``/`` between parts.
+def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:
+    """The site's files by their path, ``/`` between parts: the results of the newest protocol that there are any of,
+    and in ``protocol-1/`` and so on those of the others.
 
     ``index.html`` is the whole leaderboard; ``tables/`` has every layout that the results fill as markdown, as CSV and
     as LaTeX with its bibliography.
@@ -222,12 +223,27 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
     Args:
         root: The leaderboard's folder, for ``results/manifests`` and ``health``.
     """
+    files: dict[str, bytes] = {}
+    newest = max(result.protocol_version for result in results)
+    for version in sorted({result.protocol_version for result in results}, reverse=True):
+        chosen = [result for result in results if result.protocol_version == version]
+        place, code = ("", "../../") if version == newest else (f"protocol-{version}/", "../../../")
+        found = _protocol_files(chosen, statistics_protocol(version), root=root, code=code)
+        files |= {f"{place}{name}": content for name, content in found.items()}
+    return dict(sorted(files.items()))
+
+
+def _protocol_files(
+    results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path, code: str
+) -> dict[str, bytes]:
+    """The pages of one protocol's results; ``code`` leads from them to the repository."""
     from genrec_unlearn_bench.reporting.html_page import render_html
 
     board = make_board(results, protocol)
     kinds = task_kinds(results)
     files: dict[str, bytes] = {}
-    for layout in layouts().values():
+    known = layouts(protocol.suite_protocol)
+    for layout in known.values():
         try:
             report = make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
         except DataMissing:
@@ -236,17 +252,17 @@ def site_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root:
         for output in (each for name in SITE_FORMATS for each in outputs(report, name, standalone=True, bib=True)):
             content = output.content
             files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
-    linked = [f"tables/{layout}{ending}" for layout in layouts() for ending in (".md", "-long.csv", ".tex")]
+    linked = [f"tables/{layout}{ending}" for layout in known for ending in (".md", "-long.csv", ".tex")]
     page = render_html(
         board,
         protocol,
         manifests=root / "results" / "manifests",
         health=root / "health",
-        code="../../",
+        code=code,
         files=[name for name in linked if name in files],
     )
     files["index.html"] = page.encode("utf-8")
-    return dict(sorted(files.items()))
+    return files
 
 
 def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:

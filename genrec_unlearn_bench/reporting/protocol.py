@@ -7,7 +7,9 @@ from importlib import resources
 
 from pydantic import Field
 
+from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.errors import ProtocolMismatch
 from genrec_unlearn_bench.reporting.measure import Measure
 
 
@@ -17,7 +19,7 @@ class StatisticsProtocol(StrictModel):
     version: int = Field(ge=1)
     """Version of the statistics; rises with any change that can change a mark, a rank or a verdict."""
     suite_protocol: int = Field(ge=1)
-    """The protocol of data, tasks and measurements that it goes with; records of another one are refused."""
+    """The protocol of data, tasks and measurements that it goes with; no table has records of another one."""
     alpha: float = Field(gt=0, lt=1)
     """Family-wise error rate of one block (task × backbone) of a table."""
     confidence: float = Field(gt=0, lt=1)
@@ -31,7 +33,11 @@ class StatisticsProtocol(StrictModel):
     beam: int = Field(ge=1)
     """Beam width of the list metrics, where a call names none."""
     primary: tuple[str, ...] = Field(min_length=1)
-    """Measures of the confirmatory family: the two that the tuning rule looks at as well."""
+    """Measures of the confirmatory family."""
+    forgetting: tuple[str, ...] = Field(min_length=1)
+    """Measures of the verdict on forgetting; the worse of several counts."""
+    forgetting_parts: tuple[str, ...] = ()
+    """Measures that its sentence names beside them, in no family of tests."""
     sign_flip_from: int = Field(ge=2)
     """Seeds from which the exact sign-flip test is printed beside the t-test: below, it cannot reach alpha."""
     equivalence_quantile: float = Field(gt=0, lt=1)
@@ -59,8 +65,28 @@ class StatisticsProtocol(StrictModel):
         return f"protocol {self.suite_protocol}, statistics {self.version}"
 
 
+PROTOCOLS = (1, PROTOCOL_VERSION)
+"""Protocols whose results can be shown, the oldest first; new ones are made under the last."""
+
+
 @cache
-def statistics_protocol() -> StatisticsProtocol:
-    """The protocol that ships with the package."""
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "protocol.yaml"
-    return parse_yaml(StatisticsProtocol, file.read_text(encoding="utf-8"), where="leaderboard/protocol.yaml")
+def statistics_protocol(version: int = PROTOCOL_VERSION) -> StatisticsProtocol:
+    """The statistics of results under a protocol. Raises ProtocolMismatch for one that this suite does not know."""
+    where, text = protocol_file("protocol", version)
+    return parse_yaml(StatisticsProtocol, text, where=where)
+
+
+def protocol_file(name: str, version: int) -> tuple[str, str]:
+    """Place and text of ``protocol`` or ``layouts`` as of a protocol: all in which the tables of two protocols differ.
+
+    Raises ProtocolMismatch for a version that this suite does not know.
+    """
+    if version not in PROTOCOLS:
+        raise ProtocolMismatch(
+            f"there are results of protocol {version}, and this suite shows those of protocol "
+            f"{' and '.join(map(str, PROTOCOLS))}",
+            hint="run them again with this version, or make their table with the version that they were run with",
+        )
+    file = f"{name}.yaml" if version == PROTOCOL_VERSION else f"{name}-{version}.yaml"
+    text = (resources.files("genrec_unlearn_bench.leaderboard") / file).read_text(encoding="utf-8")
+    return f"leaderboard/{file}", text

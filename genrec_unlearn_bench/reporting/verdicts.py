@@ -1,9 +1,10 @@
 """Three verdicts on a row of a block: does it forget, what does it keep, what does it cost.
 
 Forgets: forget HR@10 against the retrained model, by two one-sided tests, in the worst case over the lists as served
-and, where measured, decoded in the original IDs. Keeps: retain NDCG@10 and HR@10 against the original, by the same
-tests with the same margin; the worse of both counts. Costs: seconds of unlearning and of tuning as a share of
-retraining. A method whose every number is the original's in every seed has no effect, whatever the tests say.
+and exposed (protocol 1: and, where measured, decoded in the original IDs). Keeps: retain NDCG@10 and HR@10 against the
+original, by the same tests with the same margin; the worse of both counts. Costs: seconds of unlearning and of tuning
+as a share of retraining. A method whose every number is the original's in every seed has no effect, whatever the tests
+say.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 SHARE = Measure("cost.share-of-retraining", Group.ALL)
 COSTS = frozenset((UNLEARN_SECONDS, SHARE, *RECORDED_COSTS))
 """Of no family of tests here."""
-ORIGINAL_IDS = Measure("original-sids.hr@10", Group.FORGET, 50)
 _NOT_OUTCOMES = ("cost.", "overlap-change.")
 """Families of metrics that differ from the original's although the model is the same."""
 
@@ -119,7 +119,7 @@ class Verdicts:
     """The three verdicts on a row, and its place in the plot of forgetting against retaining.
 
     Attributes:
-        gap: Forget HR@10 minus the retrained model's, of the worse of both decodings; None = not measured.
+        gap: Forget HR@10 minus the retrained model's, in the worst case; None = not measured.
         kept: Mean retain NDCG@10.
     """
 
@@ -155,13 +155,18 @@ class _Evidence:
     sentence: str
 
 
-def verdict_measures(beam: int) -> tuple[Measure, ...]:
-    """What verdicts are about: forgetting as served and in the original IDs, NDCG@10 and HR@10 kept, then costs."""
-    served, ndcg, hr = (
-        Measure(name, group, beam)
-        for name, group in (("hr@10", Group.FORGET), ("ndcg@10", Group.RETAIN), ("hr@10", Group.RETAIN))
-    )
-    return served, ORIGINAL_IDS, ndcg, hr, UNLEARN_SECONDS, SHARE, *RECORDED_COSTS
+def verdict_measures(protocol: StatisticsProtocol) -> tuple[Measure, ...]:
+    """What verdicts are about: forgetting and its parts, NDCG@10 and HR@10 kept, then costs."""
+    forgetting = (*_parsed(protocol, protocol.forgetting), *_parsed(protocol, protocol.forgetting_parts))
+    return *forgetting, *_kept(protocol), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS
+
+
+def _parsed(protocol: StatisticsProtocol, texts: Sequence[str]) -> tuple[Measure, ...]:
+    return tuple(Measure.parse(text, beam=protocol.beam) for text in texts)
+
+
+def _kept(protocol: StatisticsProtocol) -> tuple[Measure, Measure]:
+    return tuple(Measure(name, Group.RETAIN, protocol.beam) for name in ("ndcg@10", "hr@10"))  # type: ignore[return-value]
 
 
 def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
@@ -169,21 +174,22 @@ def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysi
     return analysis.analyse_block(
         block,
         protocol,
-        measures=verdict_measures(protocol.beam),
+        measures=verdict_measures(protocol),
         primary=protocol.primary_measures(),
         baseline=protocol.baseline,
-        untested=COSTS,
+        untested=COSTS | frozenset(_parsed(protocol, protocol.forgetting_parts)),
     )
 
 
-def verdicts(block: BlockAnalysis, row: Row, *, beam: int) -> Verdicts:
+def verdicts(block: BlockAnalysis, row: Row, protocol: StatisticsProtocol) -> Verdicts:
     """The verdicts on a row of a block, from its ``verdict_analysis``."""
-    served, decoded, ndcg, hr, *_ = verdict_measures(beam)
-    evidence = [found for measure in (served, decoded) if (found := _evidence(block, row, measure))]
+    ndcg, hr = _kept(protocol)
+    measures = _parsed(protocol, protocol.forgetting)
+    evidence = [found for measure in measures if (found := _evidence(block, row, measure))]
     worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap), default=None)
     kept = _cell(block, row, ndcg)
     return Verdicts(
-        forgets=_forgets(block, row, evidence, worst),
+        forgets=_forgets(block, row, evidence, worst, _parsed(protocol, protocol.forgetting_parts)),
         keeps=_keeps(block, row, (ndcg, hr)),
         costs=_costs(block, row),
         gap=worst.gap if worst else None,
@@ -251,14 +257,18 @@ def _lower(cell: analysis.Cell, original: analysis.Cell | None) -> bool:
     return len(differences) > 1 and bool(t_interval([differences]).high[0] < 0.0)
 
 
-def _forgets(block: BlockAnalysis, row: Row, evidence: Sequence[_Evidence], worst: _Evidence | None) -> Verdict:
+def _forgets(
+    block: BlockAnalysis, row: Row, evidence: Sequence[_Evidence], worst: _Evidence | None, parts: Sequence[Measure]
+) -> Verdict:
     if row.diverged:
         number = f"{len(row.diverged)} of {len(row.results)}"
         return Verdict(Forgets.DIVERGED, number, f"{number} runs diverged.", _place(Forgets.DIVERGED))
     if worst is None:
         return Verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.", _place(Forgets.MISSING))
     outcome = Forgets.NO_EFFECT if _unchanged(row, block.baseline) else worst.outcome
-    sentence = "; ".join(found.sentence for found in evidence)
+    cells = [(part, cell) for part in parts if (cell := _cell(block, row, part)) is not None]
+    shown = [f"{part.title} {cell.mean:.4f}" for part, cell in cells]
+    sentence = "; ".join([*(found.sentence for found in evidence), *shown])
     if outcome is Forgets.NO_EFFECT:
         sentence = f"Every number is the original's in every seed. {sentence}"
     if outcome is Forgets.UNTESTED:

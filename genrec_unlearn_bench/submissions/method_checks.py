@@ -73,7 +73,9 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
 def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if spec.protocol_version != PROTOCOL_VERSION:
         what = f"the submission is for protocol version {spec.protocol_version}, this is {PROTOCOL_VERSION}"
-        yield f"{SPEC}: protocol_version", what, "run the cells again with this version of the suite"
+        commands = [result.record.command for result in bundle.results[:1]] or ["bench run …"]
+        hint = f"run all its cells again with this version ({commands[0]}), then `bench submission new`"
+        yield f"{SPEC}: protocol_version", what, hint
     found = {result.record.cell.ruleset for result in bundle.results}
     if bundle.results and found != set(spec.rulesets):
         what = f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}"

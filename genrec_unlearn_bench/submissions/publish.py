@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.evaluation.per_user import ADDED, COLUMNS, read_per_user
+from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "similarity": ("first_similarity", "mean_similarity", "first_similarity_scrubbed", "mean_similarity_scrubbed"),
-    "influence": ("js_forget", "js_random", "change_forget", "change_random"),
+    "influence": ("js_forget", "js_matched", "change_forget", "change_matched"),
     "log-prob": ("log_prob",),
 }
 """Family -> columns that may be withheld. No metric rests on ``log-prob`` so far."""
@@ -49,10 +49,15 @@ _MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", 
 _LIBC = re.compile(r"(?:glibc|musl|libc)[0-9.]*$")
 
 
+def family_columns(family: str, names: Iterable[str]) -> list[str]:
+    """The columns of a family among some names, which may be those of an earlier protocol."""
+    return [name for name in names if PRESENT_NAMES.get(name, name) in FAMILIES[family]]
+
+
 def rests_on(metric: str) -> str | None:
     """The family whose columns a USER-level metric is computed from; None where it needs none of them."""
     head = metric.partition(".")[0]
-    return head if head in ("similarity", "influence") else None
+    return "influence" if head == "history" else head if head in ("similarity", "influence") else None
 
 
 def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> bytes:
@@ -68,10 +73,10 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
     wanted = {one_of("column family", name.strip(), FAMILIES) for name in withhold if name.strip()}
     families = [name for name in FAMILIES if name in wanted]
-    absent = {column for family in families for column in FAMILIES[family]}
+    types = _types(columns_of(per_user.columns))
+    absent = {column for family in families for column in family_columns(family, types)}
     plain = per_user.assign(user=numbered_users(per_user), target=-1, group=per_user["group"].astype(str))
     plain = plain.assign(**dict.fromkeys(absent, np.nan))
-    types = {name: kind for name, kind in _types().items() if name in plain or name not in ADDED}
     columns = {name: pa.array(plain[name], type=kind, from_pandas=True) for name, kind in types.items()}
     schema = pa.schema(list(types.items()), metadata={_WITHHELD: ",".join(families).encode()})
     counted = [name for name, kind in types.items() if pa.types.is_integer(kind)]
@@ -120,31 +125,32 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
-    there = {name: kind for name, kind in COLUMNS.items() if name in table.column_names}
-    empty = [name for name, kind in there.items() if kind != "float64" and table.column(name).null_count]
+    columns = columns_of(table.column_names)
+    empty = [name for name, kind in columns.items() if kind != "float64" and table.column(name).null_count]
     if empty:
         raise refused(f"the column {empty[0]!r} has empty places")
     metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
     withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
     if metadata is None or not withheld <= FAMILIES.keys():
         raise refused("the table does not say which columns are withheld")
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(there)].astype(there)
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(columns)].astype(dict(columns))
     return frame, withheld
 
 
-def _types() -> dict[str, Any]:
+def _types(columns: Mapping[str, str]) -> dict[str, Any]:
     import pyarrow as pa
 
     types = {"int64": pa.int64(), "int8": pa.int8(), "float64": pa.float64(), "str": pa.string()}
-    return {name: types[kind] for name, kind in COLUMNS.items()}
+    return {name: types[kind] for name, kind in columns.items()}
 
 
 def _schema_fault(schema: Any) -> str | None:
-    if extra := [name for name in schema.names if name not in COLUMNS]:
+    columns = columns_of(schema.names)
+    if extra := [name for name in schema.names if name not in columns]:
         return f"the table has columns that no result has: {', '.join(extra)[:200]}"
-    if sorted({*schema.names, *ADDED}) != sorted(COLUMNS) or len(set(schema.names)) != len(schema.names):
-        return f"the table does not have each of these columns once: {', '.join(COLUMNS)}"
-    types = _types()
+    if sorted(schema.names) != sorted(columns):
+        return f"the table does not have each of these columns once: {', '.join(columns)}"
+    types = _types(columns)
     odd = next((field for field in schema if field.type != types[field.name]), None)
     return None if odd is None else f"the column {odd.name!r} is of type {odd.type}, not {types[odd.name]}"
 

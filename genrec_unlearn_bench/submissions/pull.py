@@ -19,7 +19,6 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field, ValidationError
 
-from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import (
@@ -35,6 +34,7 @@ from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record, result_folder, table_place
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.inventory import unsafe
 
@@ -228,13 +228,13 @@ class Pulled:
 
 
 def check_protocol(wanted: Sequence[OfferedResult]) -> None:
-    """Raises ProtocolMismatch where some were made under another protocol than this suite's."""
-    others = [one for one in wanted if one.protocol_version != PROTOCOL_VERSION]
+    """Raises ProtocolMismatch where some were made under a protocol whose results this suite cannot show."""
+    others = [one for one in wanted if one.protocol_version not in PROTOCOLS]
     if others:
         versions = ", ".join(sorted({str(one.protocol_version) for one in others}))
         raise ProtocolMismatch(
-            f"{len(others)} of these {len(wanted)} results follow protocol {versions}, and this suite is protocol "
-            f"{PROTOCOL_VERSION}: they cannot stand in one table",
+            f"{len(others)} of these {len(wanted)} results follow protocol {versions}, and this suite knows protocol "
+            f"{' and '.join(map(str, PROTOCOLS))}",
             where=others[0].place,
             hint="pull with the suite's version that made them, or leave them out (--task, --method …)",
         )

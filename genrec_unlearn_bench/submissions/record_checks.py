@@ -18,6 +18,7 @@ from genrec_unlearn_bench.data.tasks import find_task, tasks
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS, PER_USER, RECORD, result_folder, table_place
+from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
 from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
@@ -136,9 +137,10 @@ def check_task(bundle: Bundle, result: Result) -> Iterator[Finding]:
 
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
     made, schema = result.record.protocol_version, result.record.schema_version
-    if made != PROTOCOL_VERSION:
+    # Published results keep the protocol that they were made under; what is new follows the present one.
+    if made != PROTOCOL_VERSION and not (bundle.is_tree and made in PROTOCOLS):
         what = f"the result was made under protocol version {made}, this is {PROTOCOL_VERSION}"
-        yield result.at("protocol_version"), what
+        yield result.at("protocol_version"), what, f"run it again with this version: {result.record.command}"
     if schema != SCHEMA_VERSION:
         yield result.at("schema_version"), f"the record has schema version {schema}, this suite reads {SCHEMA_VERSION}"
 

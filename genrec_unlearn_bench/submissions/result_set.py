@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
+from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, UsageError
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, statistics_protocol
 from genrec_unlearn_bench.reporting.results import Loaded, Result, load_results
 from genrec_unlearn_bench.reporting.selection import (
     Selection,
@@ -29,22 +31,30 @@ from genrec_unlearn_bench.submissions.verification import published_sources
 
 @dataclass(frozen=True)
 class ResultSet:
-    """Results, descriptions of the records that could not be read, and the folders that were read."""
+    """Results of one protocol, descriptions of the records that could not be read, and the folders that were read.
+
+    Attributes:
+        others: Sentences about results of other protocols, which are in no table with these.
+    """
 
     results: tuple[Result, ...]
     faults: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     published: bool = False
+    others: tuple[str, ...] = ()
 
-    def board(self, protocol: StatisticsProtocol, wanted: Selection) -> Board:
+    @property
+    def protocol(self) -> StatisticsProtocol:
+        """The statistics of the results' protocol. Raises ProtocolMismatch for one that this suite does not know."""
+        return statistics_protocol(self.results[0].protocol_version if self.results else PROTOCOL_VERSION)
+
+    def board(self, wanted: Selection) -> Board:
         """The board of the selected results. Raises UsageError with the folders that were read."""
         with self.located():
-            board = selected_board(self.results, protocol, wanted)
-        if not self.faults:
-            return board
+            board = selected_board(self.results, self.protocol, wanted)
         number = len(self.faults)
-        note = f"{number} {'record' if number == 1 else 'records'} that cannot be read"
-        return replace(board, left_out=(*board.left_out, note))
+        notes = [f"{number} {'record' if number == 1 else 'records'} that cannot be read"] if number else []
+        return replace(board, left_out=(*board.left_out, *self.others, *notes))
 
     def report(
         self,
@@ -57,10 +67,11 @@ class ResultSet:
         compare_reported: bool = False,
     ) -> Report:
         """Tables of the selected results in a layout, or of the metrics where some are named."""
-        protocol = statistics_protocol()
+        protocol = self.protocol
+        found = chosen_layout(metrics, beam=beam or protocol.beam) if metrics else None
         return make_report(
-            self.board(protocol, wanted),
-            chosen_layout(metrics, beam=beam or protocol.beam) if metrics else find_layout(layout),
+            self.board(wanted),
+            found or find_layout(layout, protocol.suite_protocol),
             protocol,
             kinds=task_kinds(self.results),
             variant_of=variants(),
@@ -74,11 +85,11 @@ class ResultSet:
         self, first: str, second: str, wanted: Selection, metrics: Sequence[str] = (), *, beam: int | None = None
     ) -> tuple[PairedBlock, ...]:
         """Two rows of each selected block that has both, by the protocol's primary measures unless some are named."""
-        protocol = statistics_protocol()
+        protocol = self.protocol
         texts = metrics or protocol.primary
         measures = tuple(dict.fromkeys(Measure.parse(text, beam=beam or protocol.beam) for text in texts))
         with self.located(first, second):
-            pairs = find_pair(self.board(protocol, wanted), first, second)
+            pairs = find_pair(self.board(wanted), first, second)
         return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
 
     @contextmanager
@@ -87,22 +98,25 @@ class ResultSet:
         try:
             yield
         except UsageError as fault:
-            fault.where = fault.where or ", ".join(self.places)
+            fault.where = fault.where or ", ".join((*self.places, *self.others))
             absent = set(methods) - {result.method for result in self.results}
             if absent and not self.published and absent <= _published_methods():
                 fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
             raise
 
 
-def load_result_set(folders: Sequence[Path], *, published: bool, skip_broken: bool) -> ResultSet:
-    """All results of a call.
+def load_result_set(
+    folders: Sequence[Path], *, published: bool, skip_broken: bool, protocol: int | None = None
+) -> ResultSet:
+    """All results of a call that were made under one protocol.
 
     Args:
         folders: ``results`` where it exists and none are named, else what ships with the suite.
         published: Whether to add what ships with the suite.
+        protocol: The newest that there are results of, of those that this suite knows, where none is given.
 
     Raises:
-        DataMissing: There is nothing to read.
+        DataMissing: There is nothing to read, or nothing of that protocol.
         CorruptArtefact: Some records cannot be read, unless ``skip_broken``.
     """
     own = list(folders)
@@ -129,7 +143,21 @@ def load_result_set(folders: Sequence[Path], *, published: bool, skip_broken: bo
             where=", ".join(places),
             hint="run something first (bench run), or name a folder with results (--results-dir)",
         )
-    return ResultSet(results, faults, places, published)
+    versions = Counter(result.protocol_version for result in results)
+    chosen = protocol or max(versions, key=lambda version: (version in PROTOCOLS, version))
+    if chosen not in versions:
+        raise DataMissing(
+            f"there is no result of protocol {chosen}",
+            where=", ".join(places),
+            hint=f"there are results of protocol {', '.join(map(str, sorted(versions)))}",
+        )
+    others = tuple(
+        f"{number} {'run' if number == 1 else 'runs'} of protocol {version} (--protocol {version})"
+        for version, number in sorted(versions.items())
+        if version != chosen
+    )
+    kept = tuple(result for result in results if result.protocol_version == chosen)
+    return ResultSet(kept, faults, places, published, others)
 
 
 def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:

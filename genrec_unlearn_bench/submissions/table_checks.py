@@ -15,15 +15,22 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.evaluation.exposure import exposed_beams
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import ADDED, recompute
+from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
 from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
 from genrec_unlearn_bench.submissions.plain_text import Refused
-from genrec_unlearn_bench.submissions.publish import FAMILIES, numbered_users, read_table, rests_on
+from genrec_unlearn_bench.submissions.publish import (
+    FAMILIES,
+    family_columns,
+    numbered_users,
+    read_table,
+    rests_on,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +47,14 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "original_rank": (-1, WIDE_BEAM),
     "original_n_list": (-1, LIST_LENGTH),
     "original_concept_in_list": (-1, LIST_LENGTH),
+    "exposed_rank": (-1, WIDE_BEAM),
+    "exposed_n_list": (-1, LIST_LENGTH),
+    "exposed_concept_in_list": (-1, LIST_LENGTH),
     "near_prefix": (-1, 1),
     "near_category": (-1, 1),
     "near_concept": (-1, 1),
     **dict.fromkeys(FAMILIES["similarity"], (-1, 1)),
-    **dict.fromkeys(FAMILIES["influence"], (0, 1)),
+    **dict.fromkeys((*FAMILIES["influence"], *PRESENT_NAMES), (0, 1)),
 }
 """Smallest and largest values of columns; -1 marks what was not measured."""
 WITHOUT_BEAM = ("popularity", "sasrec")
@@ -81,10 +91,8 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
     if (np.diff(order) < 0).any():
         yield where, "the groups and beams of the table do not follow each other as they are written"
     for family in sorted(withheld):
-        if table[list(FAMILIES[family])].notna().any().any():
+        if table[family_columns(family, table.columns)].notna().any().any():
             yield where, f"the family {family!r} is said to be withheld, and some of it is there"
-    if result.record.protocol_version > 1 and (lacking := sorted(ADDED - set(table.columns))):
-        yield where, f"the table lacks columns that every result since protocol 2 has: {', '.join(lacking)}"
     wide, log_prob = result.record.cell.method in WITHOUT_BEAM, bool(table["log_prob"].notna().any())
     for block in blocks(table):
         name = f"group {block.group.value}, beam {block.beam}"
@@ -266,9 +274,8 @@ def _impossible(
         log_prob: Whether the table has log-probabilities.
     """
     longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
-    for column, (low, high) in {"rank": (0, longest), **RANGES}.items():
-        if column not in block.frame:
-            continue
+    ranges = {"rank": (0, longest), **{name: found for name, found in RANGES.items() if block.has(name)}}
+    for column, (low, high) in ranges.items():
         values = block.numbers(column)
         yield f"{column} lies outside {low} … {high}", (values < low - _ROUNDING) | (values > high + _ROUNDING)
     ranks, filled, concept = (block.integers(column) for column in ("rank", "n_list", "concept_in_list"))
@@ -277,7 +284,8 @@ def _impossible(
     if log_prob:
         there = np.isfinite(block.numbers("log_prob"))
         yield "log_prob is there without a rank, or a rank without it", there != (ranks > 0)
-    influence = np.isfinite(np.stack([block.numbers(column) for column in FAMILIES["influence"]]))
+    columns = [name for name in (*FAMILIES["influence"], *PRESENT_NAMES) if block.has(name)]
+    influence = np.isfinite(np.stack([block.numbers(column) for column in columns]))
     yield "only some of the history influence is there", influence.any(axis=0) != influence.all(axis=0)
     yield (
         "history influence is there for a history without concept items",
@@ -286,21 +294,29 @@ def _impossible(
     if block.beam != WIDE_BEAM:
         yield f"history influence is there for a beam that is not {WIDE_BEAM}", influence[0]
     if block.group is not Group.RETAIN:
-        marked = [
-            block.integers(column) != -1 for column in RANGES if column.startswith("near_") and column in block.frame
-        ]
-        yield "neighbours are marked outside the retain group", np.logical_or.reduce(marked)
-    original = np.stack([block.integers(f"original_{name}") for name in ("rank", "n_list", "concept_in_list")])
-    yield "original_concept_in_list is more than the list holds", original[2] > original[1]
-    yield "only some of the original_* columns are there", (original < 0).any(axis=0) != (original < 0).all(axis=0)
-    if block.group is not Group.FORGET or block.beam != WIDE_BEAM:
-        yield f"original_* is there outside the forget group at beam {WIDE_BEAM}", original[0] >= 0
+        near = [block.integers(name) != -1 for name in RANGES if name.startswith("near_") and block.has(name)]
+        yield "neighbours are marked outside the retain group", np.logical_or.reduce(near)
+    yield from _other_lists(block)
     # A forget target is a concept item and a retain target is none, so a hit must show in the counts.
     hit = (ranks > 0) & (ranks <= LIST_LENGTH)
     if manifest is not None and block.group is Group.FORGET:
         yield "the target, a concept item, is in a list without concept items", hit & (concept < 1)
     elif manifest is not None and manifest.kind is not ConceptKind.INTERACTION:
         yield "the target, no concept item, is in a list of concept items alone", hit & (filled - concept < 1)
+
+
+def _other_lists(block: UserBlock) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """The same for the lists decoded in the original space, with the serving rules and without."""
+    leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
+    for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
+        if not block.has(f"{family}_rank"):
+            continue
+        columns = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
+        yield f"{family}_concept_in_list is more than the list holds", columns[2] > columns[1]
+        yield f"only some of the {family}_* columns are there", (columns < 0).any(axis=0) != (columns < 0).all(axis=0)
+        if block.beam not in beams:
+            where = f"outside the forget group at beam {WIDE_BEAM}" if family == "original" else "at this beam"
+            yield f"{family}_* is there {where}", columns[0] >= 0
 
 
 def _by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:

@@ -167,7 +167,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
         for task in record_checks.unknown_tasks(bundle)
     ]
     outcome = Verification(
-        protocol_version=PROTOCOL_VERSION,
+        protocol_version=max([r.record.protocol_version for r in bundle.results], default=PROTOCOL_VERSION),
         name=bundle.name,
         content_digest=bundle.digest,
         results=len(bundle.results),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.backbones.recommender import Recommender, exposed
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
 
@@ -19,23 +20,51 @@ class Validation:
     """Ranking quality on the validation parts, at item level under the deployed trie.
 
     Attributes:
-        forget_hr: HR@10 on the forget part, in [0, 1]; NaN where that part is empty.
+        forget_hr: HR@10 on the forget part as served, in [0, 1]; NaN where that part is empty.
         retain_ndcg: NDCG@10 on the retain part, in [0, 1]; NaN where that part is empty.
         forget_rows, retain_rows: Number of examples behind each mean.
+        forget_hits: User of every forget row with its target among the first ten, for paired tests.
+        exposed_hr: HR@10 on the forget part of the same weights without serving rules, in the original IDs, as whoever
+            holds the weights can decode them; None where that was not asked for or the original codes have no tokens in
+            the model.
+        exposed_hits: As ``forget_hits``, exposed.
     """
 
     forget_hr: float
     retain_ndcg: float
     forget_rows: int
     retain_rows: int
+    forget_hits: tuple[int, ...] = ()
+    exposed_hr: float | None = None
+    exposed_hits: tuple[int, ...] | None = None
+
+    @property
+    def worst_hr(self) -> float | None:
+        """The protocol's measure of forgetting: the larger of served and exposed; None where one is not known."""
+        return None if self.exposed_hr is None else max(self.forget_hr, self.exposed_hr)
 
 
-def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Validation:
-    """Measure HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search."""
+def validate(
+    recommender: Recommender, valid: Groups, *, beam: int = 10, original: SidTable | None = None
+) -> Validation:
+    """Measure HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search.
+
+    Args:
+        original: The original recommender's table, to measure the forget part exposed as well. A model without rules
+            and moved IDs is not decoded again.
+    """
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)
     gains = np.where(retain > 0, 1 / np.log2(np.maximum(retain, 1) + 1), 0.0)
-    return Validation(_mean(forget > 0), _mean(gains), len(forget), len(retain))
+    users = valid.forget.users
+    served = Validation(
+        _mean(forget > 0), _mean(gains), len(forget), len(retain), forget_hits=tuple(users[forget > 0].tolist())
+    )
+    model = exposed(recommender, original) if original is not None else None
+    if model is None:
+        return served
+    found = forget if model is recommender else _ranks(model, valid.forget, beam)
+    return replace(served, exposed_hr=_mean(found > 0), exposed_hits=tuple(users[found > 0].tolist()))
 
 
 def sample(groups: Groups, rows: int, seed: int) -> Groups:

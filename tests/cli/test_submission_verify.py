@@ -116,7 +116,7 @@ def test_withheld_columns_keep_the_lower_badge(home: Path, tmp_path: Path, demo:
     told = json.loads(done.stdout)
     assert told["demo"]["matches"]
     assert told["badge"] == "re-scored"
-    assert "influence.js" in told["self_reported"]
+    assert "history.js" in told["self_reported"]
 
 
 def test_a_claim_that_the_demo_does_not_bear_out(home: Path, folder: Path, demo: dict[str, Any]) -> None:

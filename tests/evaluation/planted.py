@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -168,9 +169,20 @@ class PlantedRecommender(Recommender):
         answer = self.answer if sids is None or self.in_space is None else self.in_space
         return answer(read.latest(self.history_limit), k, beam)
 
+    def with_sids(self, table: SidTable) -> Self:
+        """Its calls are remembered by both."""
+        other = copy(self)
+        other.sids = table
+        return other
+
+    def with_serving(self, rules: ServingRules) -> Self:
+        other = copy(self)
+        other.serving = rules
+        return other
+
     module = property(_absent)
     vocabulary = property(_absent)
-    encode = decode = session = with_sids = with_serving = clone = codes_of = save = _absent
+    encode = decode = session = clone = codes_of = save = _absent
     load = classmethod(_absent)
 
 

@@ -104,13 +104,13 @@ def test_on_tiger_with_moved_sids_and_a_served_filter() -> None:
     assert leaked.tolist() == old.ranks(task.test.forget.targets).tolist()
     assert leaked.tolist() != wide.loc[wide["group"] == "forget", "rank"].tolist()
     values = {(v.metric, v.group, v.beam): v.value for v in result.values}
-    assert values["influence.js", Group.RETAIN, 50]
+    assert values["history.js", Group.RETAIN, 50]
 
     served = moved.with_serving(ServingRules(ignored=task.items))
     filtered = evaluated(context(served, task, original=original))
     values = {(v.metric, v.group, v.beam): v.value for v in filtered.values}
-    assert values["influence.js", Group.RETAIN, 50] == 0.0
-    assert values["influence.js-random", Group.RETAIN, 50]
+    assert values["history.js", Group.RETAIN, 50] == 0.0
+    assert values["history.js-matched", Group.RETAIN, 50]
 
 
 def test_each_beam_is_scored_on_its_own_lists() -> None:
@@ -132,7 +132,7 @@ def test_each_beam_is_scored_on_its_own_lists() -> None:
 @pytest.mark.parametrize("block", [1, 37, 149])
 def test_blocks_change_nothing_but_the_random_draws(block: int) -> None:
     whole, found = evaluated(setting()), evaluated(setting(), block=block)
-    drawn = ["js_random", "change_random"]
+    drawn = ["js_matched", "change_matched"]
     assert list(recompute(found.per_user)) == list(found.values[: len(recompute(found.per_user))])
     ordered, expected = (
         one.per_user.sort_values(["group", "beam", "example"], ignore_index=True).drop(columns=drawn)
@@ -144,6 +144,6 @@ def test_blocks_change_nothing_but_the_random_draws(block: int) -> None:
         assert np.array_equal(ranking.items, whole.lists[place].items)
         assert np.array_equal(ranking.log_probs, whole.lists[place].log_probs)
     kept, wanted = (
-        [v for v in one.values if "random" not in v.metric and "excess" not in v.metric] for one in (found, whole)
+        [v for v in one.values if "matched" not in v.metric and "excess" not in v.metric] for one in (found, whole)
     )
     assert kept == wanted

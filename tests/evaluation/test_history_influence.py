@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.history_influence import drop_places, measure_influence, random_places
+from genrec_unlearn_bench.evaluation.history_influence import drop_places, matched_places, measure_influence
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
 
@@ -57,12 +57,12 @@ def test_a_ranker_that_ignores_histories_is_not_influenced_at_all() -> None:
     ranker = PlantedRanker(lambda histories, k, beam: lists([list(range(SIZE))] * len(histories), k))
     values = by_key(evaluated(context(ranker, planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
-        for name in ("js", "js-random", "js-excess", "change@10", "change@10-random", "change@10-excess"):
-            value = values[f"influence.{name}", group, 50]
+        for name in ("js", "js-matched", "js-excess", "change@10", "change@10-matched", "change@10-excess"):
+            value = values[f"history.{name}", group, 50]
             assert value.value == 0.0
             assert value.n is not None
             assert value.n > 20
-        assert values["influence.js-excess", group, 50].interval == (0.0, 0.0)
+        assert values["history.js-excess", group, 50].interval == (0.0, 0.0)
 
 
 def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> None:
@@ -71,11 +71,11 @@ def test_a_ranker_that_reads_the_concept_alone_shows_all_of_it_as_excess() -> No
     follower = PlantedRanker(answer_from(concept))
     values = by_key(evaluated(context(follower, planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
-        forget = values["influence.change@10", group, 50].value
-        excess = values["influence.change@10-excess", group, 50]
+        forget = values["history.change@10", group, 50].value
+        excess = values["history.change@10-excess", group, 50]
         assert forget is not None
         assert forget > 0.4
-        assert values["influence.js-random", group, 50].value == 0.0
+        assert values["history.js-matched", group, 50].value == 0.0
         assert excess.value == pytest.approx(forget, abs=1e-12)
         assert excess.interval is not None
         assert excess.interval[0] > 0
@@ -86,8 +86,8 @@ def test_a_ranker_that_reads_retain_items_alone_shows_none() -> None:
     retain[list(CONCEPT)] = False
     values = by_key(evaluated(context(PlantedRanker(answer_from(retain)), planted_task())).values)
     for group in (Group.FORGET, Group.RETAIN):
-        assert values["influence.js", group, 50].value == 0.0
-        excess = values["influence.js-excess", group, 50]
+        assert values["history.js", group, 50].value == 0.0
+        excess = values["history.js-excess", group, 50]
         assert excess.interval is not None
         assert excess.interval[1] < 0
 
@@ -98,9 +98,9 @@ def test_the_intervals_are_t_intervals_that_of_the_excess_a_paired_one(key: str,
     result = evaluated(context(PlantedRanker(answer_from(everything)), planted_task(3)))
     values = by_key(result.values)
     rows = result.per_user[(result.per_user["group"] == "retain") & (result.per_user["beam"] == 50)]
-    forget, random = rows[f"{column}_forget"], rows[f"{column}_random"]
-    for suffix, numbers in (("", forget), ("-random", random), ("-excess", forget - random)):
-        value = values[f"influence.{key}{suffix}", Group.RETAIN, 50]
+    forget, control = rows[f"{column}_forget"], rows[f"{column}_matched"]
+    for suffix, numbers in (("", forget), ("-matched", control), ("-excess", forget - control)):
+        value = values[f"history.{key}{suffix}", Group.RETAIN, 50]
         measured = numbers.dropna().to_numpy()
         interval = ttest_1samp(measured, 0).confidence_interval(0.95)
         assert value.n == len(measured)
@@ -113,15 +113,40 @@ def test_what_is_dropped() -> None:
     assert drop_places(histories, marked).items.tolist() == [[20, 21, PAD, PAD], [30, PAD, PAD, PAD]]
 
 
-def test_random_places_are_uniform_and_of_the_right_number() -> None:
-    generator = np.random.default_rng(0)
-    candidates = np.tile(np.array([True, False, True, True, False, True]), (4000, 1))
-    counts = np.tile(np.array([1, 2, 3, 4]), 1000)
-    places = random_places(candidates, counts, generator)
+def test_each_concept_item_is_paired_with_the_nearest_retain_item() -> None:
+    wanted = np.array([[0, 0, 0, 0, 1], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1], [1, 0, 0, 1, 1], [0, 1, 0, 0, 0]], dtype=bool)
+    real = np.array([[1] * 5, [1] * 5, [1] * 5, [1] * 5, [1, 1, 0, 0, 0]], dtype=bool)
+    places = matched_places(real & ~wanted, wanted, np.random.default_rng(0))
+    assert places.astype(int).tolist() == [
+        [0, 0, 0, 1, 0],
+        [0, 1, 0, 0, 0],
+        [0, 1, 1, 0, 0],  # the last one first: both retain items right before them
+        [0, 1, 1, 0, 0],  # three wanted, two there
+        [1, 0, 0, 0, 0],
+    ]
+
+
+def test_of_two_equally_near_items_either_is_taken_and_never_more_than_were_wanted() -> None:
+    generator = np.random.default_rng(1)
+    wanted = np.tile(np.array([False, False, True, False, False]), (4000, 1))
+    shares = matched_places(~wanted, wanted, generator).mean(axis=0)
+    np.testing.assert_allclose(shares, [0, 0.5, 0, 0.5, 0], atol=0.03)
+    random = generator.random((2000, 12)) < 0.3
+    candidates = ~random & (np.arange(12) < generator.integers(4, 13, size=2000)[:, None])
+    places = matched_places(candidates, random, generator)
     assert not (places & ~candidates).any()
-    assert (places.sum(axis=1) == counts).all()
-    shares = places[counts == 2].mean(axis=0)
-    np.testing.assert_allclose(shares[[0, 2, 3, 5]], 0.5, atol=0.06)
+    assert (places.sum(axis=1) == np.minimum(random.sum(axis=1), candidates.sum(axis=1))).all()
+
+
+def test_the_control_stands_where_the_concept_stands_and_not_anywhere() -> None:
+    """Concept items are planted late; a uniform control would stand five places earlier in the mean."""
+    generator = np.random.default_rng(2)
+    wanted = np.zeros((3000, 12), dtype=bool)
+    wanted[np.arange(3000), generator.integers(8, 12, size=3000)] = True
+    places = matched_places(~wanted, wanted, generator)
+    distance = np.abs(wanted.argmax(axis=1) - places.argmax(axis=1))
+    assert (distance == 1).all()
+    assert abs(wanted.argmax(axis=1).mean() - places.argmax(axis=1).mean()) < 0.3
 
 
 def test_who_counts_and_who_is_left_out() -> None:
@@ -147,12 +172,12 @@ def test_who_counts_and_who_is_left_out() -> None:
     influence = measure_influence(setting, retain, Progress())
     assert influence["concept_in_history"].tolist() == [0, 2, 1, 2, 0, 0]
     assert np.isfinite(influence["js_forget"]).tolist() == [False, False, True, True, False, False]
-    assert np.isfinite(influence["js_random"]).tolist() == [False, False, True, True, False, False]
-    # Forget drops first (longest first), then the random ones, each as long as its twin.
+    assert np.isfinite(influence["js_matched"]).tolist() == [False, False, True, True, False, False]
+    # Forget drops first (longest first), then the matched ones, each as long as its twin.
     assert sorted(map(sorted, asked[:2])) == [[50, 51], [50, 51]]
     assert sorted(map(len, asked[2:])) == [2, 2]
     assert all(row.count(1) == len([x for x in row if x < 10]) > 0 for row in asked[2:])
-    value = by_key(evaluated(setting).values)["influence.js", Group.RETAIN, 50]
+    value = by_key(evaluated(setting).values)["history.js", Group.RETAIN, 50]
     assert value.n == 2
     assert value.note is not None
     assert value.note.startswith("1 examples left out")
@@ -165,9 +190,9 @@ def test_a_model_served_without_the_concept_items_loses_nothing_by_the_drop() ->
     ranker = PlantedRecommender(answer_from(everything), table([[0]] * SIZE), limit=4, ignored=concept)
     values = by_key(evaluated(context(ranker, planted_task(5))).values)
     for group in (Group.FORGET, Group.RETAIN):
-        assert values["influence.js", group, 50].value == 0.0
-        assert values["influence.change@10", group, 50].value == 0.0
-        random = values["influence.js-random", group, 50].value
+        assert values["history.js", group, 50].value == 0.0
+        assert values["history.change@10", group, 50].value == 0.0
+        random = values["history.js-matched", group, 50].value
         assert random is not None
         assert random > 0.1
 
@@ -191,7 +216,7 @@ def test_what_a_filtered_model_reads_is_what_counts() -> None:
     influence = measure_influence(setting, retain, Progress())
     assert influence["concept_in_history"].tolist() == [0, 1]
     assert influence["js_forget"][1] == 0.0
-    # The forget drop asks nothing; the random one takes one of the two items that are read.
+    # The forget drop asks nothing; the matched one takes one of the two items that are read.
     assert asked in ([[52]], [[50]])
 
 
@@ -215,7 +240,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
     def random_side(seed: int) -> np.ndarray:  # type: ignore[type-arg]
         frame = evaluated(context(PlantedRanker(everything), task, seed=seed)).per_user
-        return frame["js_random"].to_numpy()
+        return frame["js_matched"].to_numpy()
 
     np.testing.assert_array_equal(random_side(0), random_side(0))
     assert not np.array_equal(random_side(0), random_side(1), equal_nan=True)

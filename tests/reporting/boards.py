@@ -126,7 +126,7 @@ def write_records(records: Iterable[RunRecord], root: Path) -> None:
 
 def make_synthetic_board(records: Iterable[RunRecord] | None = None) -> Board:
     """The board of ``make_records()``, or of other records."""
-    return make_board(make_results(make_records() if records is None else records), statistics_protocol())
+    return make_board(make_results(make_records() if records is None else records), statistics_protocol(1))
 
 
 def make_synthetic_tables(layout: str, records: Iterable[RunRecord] | None = None) -> tuple[Table, ...]:
@@ -139,7 +139,9 @@ def make_synthetic_tables(layout: str, records: Iterable[RunRecord] | None = Non
         }
         records = make_records(**changes.get(layout, {}))
     board = make_synthetic_board(records)
-    return make_tables(board, find_layout(layout), statistics_protocol(), kinds=kinds_of(board), variant_of=VARIANTS)
+    return make_tables(
+        board, find_layout(layout, 1), statistics_protocol(1), kinds=kinds_of(board), variant_of=VARIANTS
+    )
 
 
 def kinds_of(board: Board) -> dict[str, str]:
@@ -175,7 +177,7 @@ def _record(
     key = hashlib.blake2b(f"{task}|{backbone}|{method}|{seed}|{ruleset}|{scale}".encode(), digest_size=32).hexdigest()
     seconds = 0.0 if reference else round(20.0 + 8.0 * _unit(method) + _unit(method, seed), 3)
     return RunRecord(
-        protocol_version=statistics_protocol().suite_protocol,
+        protocol_version=statistics_protocol(1).suite_protocol,
         suite_version="0.1.0",
         key=key,
         cell=Cell(

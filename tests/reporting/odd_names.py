@@ -71,5 +71,5 @@ def odd_results() -> list[Result]:
 
 def odd_tables() -> tuple[Table, ...]:
     """Their main tables."""
-    board = make_board(odd_results(), statistics_protocol())
-    return make_tables(board, find_layout("main"), statistics_protocol(), kinds={})
+    board = make_board(odd_results(), statistics_protocol(1))
+    return make_tables(board, find_layout("main", 1), statistics_protocol(1), kinds={})

@@ -88,4 +88,4 @@ def rows(**methods: Sequence[float]) -> list[Result]:
 
 def board_of(*groups: Sequence[Result]) -> Board:
     """The board of some results under the protocol that ships."""
-    return make_board([result for group in groups for result in group], statistics_protocol())
+    return make_board([result for group in groups for result in group], statistics_protocol(1))

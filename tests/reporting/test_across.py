@@ -31,7 +31,7 @@ def blocks(
 
 
 def found(results: list[Result]) -> dict[object, Across]:
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     analysis = analyse(make_board(results, protocol), protocol, measures=(FORGET, RETAIN))
     return {each.measure: each for each in across(analysis)}
 
@@ -111,7 +111,7 @@ def test_several_setups_of_one_task_count_once() -> None:
 
 def test_rulesets_and_scales_are_never_pooled() -> None:
     results = blocks(10) + blocks(3, scale="paper")
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     analysis = analyse(make_board(results, protocol), protocol, measures=(FORGET,))
     assert [(each.scale, each.blocks) for each in across(analysis) if each.measure == FORGET] == [
         ("small", 10),

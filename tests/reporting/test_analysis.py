@@ -18,7 +18,7 @@ ORIGINAL = [0.50, 0.51, 0.49, 0.52, 0.48]
 
 def analysed(board: Board, *measures: Measure, baseline: str | None = None) -> BlockAnalysis:
     shown = measures or (FORGET, RETAIN)
-    return analyse(board, statistics_protocol(), measures=shown, baseline=baseline).blocks[0]
+    return analyse(board, statistics_protocol(1), measures=shown, baseline=baseline).blocks[0]
 
 
 def row_of(found: BlockAnalysis, label: str) -> Row:
@@ -175,7 +175,7 @@ def test_untested_measures_have_means_and_are_in_no_family() -> None:
     board = board_of(
         *(plant(name, {"forget:hr@10": ORIGINAL, "cost.unlearn-seconds": ORIGINAL}) for name in ("original", "a", "b"))
     )
-    found = analyse(board, statistics_protocol(), measures=(FORGET, cost), untested=frozenset({cost})).blocks[0]
+    found = analyse(board, statistics_protocol(1), measures=(FORGET, cost), untested=frozenset({cost})).blocks[0]
     assert found.cells["a", cost].mean == pytest.approx(np.mean(ORIGINAL))
     assert found.cells["a", cost].difference is None
     assert cost not in found.unmarked

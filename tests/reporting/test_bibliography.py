@@ -67,9 +67,9 @@ def submitted(bibtex: str) -> tuple[Table, ...]:
         make_records(tasks=("industrial-brand",), backbones=("tiger",), methods={"mine": (0.2, 0.9)}, references={}),
         source=Source(name="my-submission", bibtex=bibtex),
     )
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     board = make_board([*ours, *theirs], protocol)
-    return make_tables(board, find_layout("main"), protocol, kinds=kinds_of(board))
+    return make_tables(board, find_layout("main", 1), protocol, kinds=kinds_of(board))
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_the_order_of_results_changes_nothing() -> None:
     from tests.reporting.boards import make_records, make_results
 
     results = make_results(make_records())
-    one, two = make_synthetic_board(), make_board(results[::-1], statistics_protocol())
+    one, two = make_synthetic_board(), make_board(results[::-1], statistics_protocol(1))
     assert [block.key for block in one.blocks] == [block.key for block in two.blocks]
     for first, second in zip(one.blocks, two.blocks, strict=True):
         assert [row.label for row in first.rows] == [row.label for row in second.rows]

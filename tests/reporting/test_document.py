@@ -37,7 +37,7 @@ def test_golden_file() -> None:
     assert text == golden(text, "json-main.json")
 
 
-@pytest.mark.parametrize("layout", list(layouts()))
+@pytest.mark.parametrize("layout", list(layouts(1)))
 def test_it_is_plain_json_with_six_digits(layout: str) -> None:
     tables = make_synthetic_tables(layout)
     text = render_json(tables, across=across(tables[0].analysis), reported=beside(tables))

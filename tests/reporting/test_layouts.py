@@ -24,13 +24,13 @@ def shown(found: Layout, present: tuple[Measure, ...] = PRESENT, *, beam: int = 
 
 
 def test_the_layouts_are_there() -> None:
-    assert list(layouts()) == ["main", "full", "item", "efficiency", "ablation", "attack", "streams"]
+    assert list(layouts(1)) == ["main", "full", "item", "efficiency", "ablation", "attack", "streams"]
     with pytest.raises(UnknownName, match="mian"):
-        find_layout("mian")
+        find_layout("mian", 1)
 
 
 def test_every_measure_in_a_layout_is_declared() -> None:
-    texts = {text for found in layouts().values() for group in found.columns for text in group.measures}
+    texts = {text for found in layouts(1).values() for group in found.columns for text in group.measures}
     # A family as a whole would grow with every metric that is declared, and no table has room for that.
     assert not [text for text in texts if "*" in text]
     declared = {*metric_specs(), *(cost.metric for cost in RECORDED_COSTS)}
@@ -38,7 +38,7 @@ def test_every_measure_in_a_layout_is_declared() -> None:
 
 
 def test_what_is_measured_at_one_beam_has_none() -> None:
-    texts = [text for group in find_layout("attack").columns for text in group.measures if "/" not in text]
+    texts = [text for group in find_layout("attack", 1).columns for text in group.measures if "/" not in text]
     assert len(texts) > 10
     assert {Measure.parse(text, beam=50).beam for text in texts} == {None}
 

@@ -42,7 +42,7 @@ def test_no_table_holds_both() -> None:
 
 
 def test_methods_are_not_compared_over_both() -> None:
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     board = make_board(make_results([*ONCE, *TURNS]), protocol)
     found = [each for each in across(analyse(board, protocol, measures=(FORGET,))) if each.measure == FORGET]
     assert [each.blocks for each in found] == [1, 1]

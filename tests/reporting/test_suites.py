@@ -16,7 +16,7 @@ from genrec_unlearn_bench.reporting.sentences import latex_notes, notes
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.boards import kinds_of, make_records, make_results
 
-PROTOCOL = statistics_protocol()
+PROTOCOL = statistics_protocol(1)
 SMALL = {"tasks": ("industrial-brand",), "backbones": ("tiger",), "seeds": (0, 1, 2)}
 METHODS = {"tracer": (0.3, 0.97), "npo": (0.4, 0.9)}
 
@@ -32,7 +32,7 @@ def mixed() -> list[Result]:
 
 
 def tables(board: Board, layout: str) -> tuple[Table, ...]:
-    return make_tables(board, find_layout(layout), PROTOCOL, kinds=kinds_of(board))
+    return make_tables(board, find_layout(layout, 1), PROTOCOL, kinds=kinds_of(board))
 
 
 def test_the_core_is_a_suite() -> None:

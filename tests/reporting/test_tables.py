@@ -14,7 +14,7 @@ from tests.reporting.planting import board_of, plant, rows
 
 
 def main(*groups: object, **options: object) -> tuple[Table, ...]:
-    return make_tables(board_of(*groups), find_layout("main"), statistics_protocol(), kinds={}, **options)  # type: ignore[arg-type]
+    return make_tables(board_of(*groups), find_layout("main", 1), statistics_protocol(1), kinds={}, **options)  # type: ignore[arg-type]
 
 
 def labels(table: Table, section: int = 0) -> list[str]:
@@ -34,7 +34,7 @@ def test_rulesets_and_scales_are_tables_of_their_own() -> None:
 def test_tasks_stand_side_by_side_and_then_in_further_tables() -> None:
     tasks = ("a-brand", "b-brand", "c-brand")
     board = make_synthetic_board(make_records(tasks=tasks, backbones=("tiger",), seeds=(0, 1)))
-    tables = make_tables(board, find_layout("main"), statistics_protocol(), kinds={})
+    tables = make_tables(board, find_layout("main", 1), statistics_protocol(1), kinds={})
     assert [(table.name, table.tasks) for table in tables] == [
         ("main-tuned-small-1", ("a-brand", "b-brand")),
         ("main-tuned-small-2", ("c-brand",)),
@@ -82,9 +82,9 @@ def test_ablations_show_methods_with_variants_and_these_below_them() -> None:
 def test_layouts_of_one_kind_of_request_show_no_other() -> None:
     board = make_synthetic_board(make_records(tasks=("a-brand", "b-item"), backbones=("tiger",), seeds=(0, 1)))
     kinds = {"a-brand": "brand", "b-item": "item"}
-    tables = make_tables(board, find_layout("item"), statistics_protocol(), kinds=kinds)
+    tables = make_tables(board, find_layout("item", 1), statistics_protocol(1), kinds=kinds)
     assert [table.tasks for table in tables] == [("b-item",)]
-    assert make_tables(board, find_layout("item"), statistics_protocol(), kinds={}) == ()
+    assert make_tables(board, find_layout("item", 1), statistics_protocol(1), kinds={}) == ()
 
 
 def test_nothing_to_show_is_said() -> None:

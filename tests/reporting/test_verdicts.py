@@ -58,10 +58,8 @@ def judged(*groups: list[Result], row: str = "mine", seeds: int = 5) -> Verdicts
     references = [planted("original", ORIGINAL[:seeds], decoded=ORIGINAL[:seeds])]
     references.append(planted("retrain", RETRAIN[:seeds], shifted(KEPT, 0.001)[:seeds], decoded=RETRAIN[:seeds]))
     block = board_of(*references, *groups).blocks[0]
-    protocol = statistics_protocol()
-    return verdicts(
-        verdict_analysis(block, protocol), next(each for each in block.rows if each.label == row), beam=protocol.beam
-    )
+    protocol = statistics_protocol(1)
+    return verdicts(verdict_analysis(block, protocol), next(each for each in block.rows if each.label == row), protocol)
 
 
 def test_as_retraining_is_yes() -> None:

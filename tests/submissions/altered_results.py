@@ -257,7 +257,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "seeds picked": ("seeds", "not 0, 1, 2 … without gaps", picked_seeds),
     "reported at a tuning seed": ("tuning-seeds", "seed 9000, which is for tuning", tuning_seed),
     "a cell claimed twice": ("same-cell", "2 results claim the same cell", twice),
-    "another protocol": ("versions", "made under protocol version 2", on_record(protocol_version=2)),
+    "another protocol": ("versions", "made under protocol version 1, this is 2", on_record(protocol_version=1)),
     "another schema": ("versions", "the record has schema version 7", on_record(schema_version=7)),
     "another task's folder": ("place", "the folder is not where its record belongs", on_record(key="0" * 64)),
     "another dataset": ("task", "made on another dataset than the manifest's", on_record(dataset_digest="0" * 64)),

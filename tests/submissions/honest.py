@@ -113,7 +113,7 @@ def _columns(generator: Any, group: Group, beam: int, users: Any, targets: Any, 
     similar = {name: generator.uniform(-0.2, 0.9, size) for name in FAMILIES["similarity"]}
     measured = (history > 0) & wide
     moved = {name: np.where(measured, generator.random(size), np.nan) for name in FAMILIES["influence"]}
-    leaks = wide and group is Group.FORGET
+    leaks, seen = wide and group is Group.FORGET, group is Group.FORGET or not wide
     near = np.arange(size) % 3 - 1 if group is Group.RETAIN else np.full(size, -1)
     return {
         "example": np.arange(size),
@@ -127,6 +127,9 @@ def _columns(generator: Any, group: Group, beam: int, users: Any, targets: Any, 
         "original_rank": rank if leaks else np.full(size, -1),
         "original_concept_in_list": concept if leaks else np.full(size, -1),
         "original_n_list": np.full(size, 10 if leaks else -1),
+        "exposed_rank": np.where(seen, rank, -1),
+        "exposed_concept_in_list": np.where(seen, concept, -1),
+        "exposed_n_list": np.where(seen, 10, -1),
         "concept_in_history": history,
         **moved,
         "near_prefix": near,

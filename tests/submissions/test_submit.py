@@ -23,7 +23,9 @@ def test_what_is_written(home: Path, tmp_path: Path) -> None:
     assert done.verification.badge is Badge.RE_SCORED
     assert done.verification.withheld == ("similarity",)
     assert "similarity.first" in done.verification.self_reported
-    assert {"hr@10", "ndcg@10", "mrr@10", "concept-rate@10", "influence.js"} <= set(done.verification.rescored)
+    assert {"hr@10", "ndcg@10", "mrr@10", "concept-rate@10", "history.js", "worst-case.hr@10"} <= set(
+        done.verification.rescored
+    )
     spec = done.spec
     assert spec.rulesets == ("fixed", "tuned")
     assert spec.seeds == (0, 1)

@@ -56,12 +56,11 @@ class MiniOneRec(Backbone):
     ) -> Recommender:
         own = expect(config, MiniOneRecConfig)
         if own.checkpoint is None:
-            result: Recommender = cls.recommender_class().fresh(
-                own.saved_shape(own.network), sids, seed=seed, device=device
-            )
-            return result
-        result = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
-        return result
+            shape = own.saved_shape(own.network)
+            fresh: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
+            return fresh
+        read: Recommender = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
+        return read
 
     @classmethod
     def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:

@@ -148,6 +148,8 @@ _PRESETS = {
     "official": RelearningConfig(adapters=True, rows_at_once=15),
 }
 
+RECOVERABLE = "relearning.recoverable"
+
 QUANTITIES = ("hr@10", "area", "recovery", "peak")
 
 
@@ -180,9 +182,41 @@ class Relearning(Measurement):
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         """By attack and space: HR@10 and R at the last step, the area under the curve, and the largest R.
 
-        References that have one space stand in it for both: their table is the original's.
+        References that have one space stand in it for both: their table is the original's. ``recoverable`` is the
+        largest R over all of them.
         """
-        return tuple(value for space in Space for attack in Attack for value in _values(own, references, attack, space))
+        found = [value for space in Space for attack in Attack for value in _values(own, references, attack, space)]
+        return (*found, *values_or_reason([_SPEC[RECOVERABLE]], lambda: [_recoverable(own, references)]))
+
+
+def _recoverable(own: Mapping[str, Measured], references: References) -> MetricValue:
+    """The largest R of all scored steps of all attacks in all spaces, with a joint bootstrap interval.
+
+    An attack that could not be compared is left out and counted. Raises NotMeasurable where none could be.
+    """
+    if not references.oracles:
+        raise NotMeasurable("no retrained model to compare with")
+    found: dict[str, tuple[FloatArray, FloatArray]] = {}
+    fault, n = "the run was not attacked", 0
+    for space in Space:
+        for attack in Attack:
+            if (place := part_name(attack, space)) not in own and space is Space.ORIGINAL:
+                continue
+            try:
+                trace = _trace(own, attack, space, "the run")
+                original = _trace(references.original, attack, space, "original")
+                found[place] = _ratios(trace, original, _trace(references.oracles[0], attack, space, "retrain"))
+            except NotMeasurable as reason:
+                fault = reason.what
+                continue
+            n = trace.train.shape[1]
+    if not found:
+        raise NotMeasurable(fault)
+    best = max(found, key=lambda place: float(found[place][0].max()))
+    highest = np.stack([sampled.max(axis=1) for _, sampled in found.values()])
+    estimate = _estimate(float(found[best][0].max()), highest.max(axis=0), n)
+    note = f"by {best}, of {len(found)} attacks"
+    return number(RECOVERABLE, Group.FORGET, estimate.value, n=n, interval=estimate.interval, note=note)
 
 
 def spaces(subject: Subject) -> tuple[Space, ...]:

@@ -81,14 +81,16 @@ def evaluate_stage(
     *,
     config: Mapping[str, Any] | None = None,
     situation: Situation | None = None,
+    own_tokenizer: bool = False,
     label: str = "",
 ) -> Stage:
     """Core measurements of a stored ranker.
 
     Args:
-        sids: The original recommender's semantic IDs, which leakage is measured in.
+        sids: The original recommender's semantic IDs, which exposure and leakage are measured in.
         config: Further entries of the stage's configuration.
         situation: The task to measure on, if not the whole one.
+        own_tokenizer: The model was trained from scratch on semantic IDs of its own, and is exposed in these.
     """
     seed = resolved.seed
     asked = situation or (lambda inputs: prepare_task(inputs, resolved))
@@ -107,11 +109,14 @@ def evaluate_stage(
             split=prepared.split,
             features=prepared.features,
             seed=seed,
+            own_tokenizer=own_tokenizer,
         )
         values = evaluate(subject, folder / PER_USER, folder / LISTS, context.progress)
         (folder / VALUES).write_bytes(_VALUES.dump_json(values, indent=1))
 
     settings = {"suite": "core", "protocol": PROTOCOL_VERSION, "seed": seed, **resolved.holdout, **(config or {})}
+    if own_tokenizer:
+        settings["exposed"] = "own tokenizer"
     return Stage(
         "evaluation",
         2,
@@ -244,15 +249,35 @@ class ValidationScores(StrictModel):
     not_finite: str = ""
     """The first parameter that is not finite; then nothing was measured."""
     forget_hr: float | None = None
+    """HR@10 of the forget part, as served."""
     retain_ndcg: float | None = None
+    exposed_hr: float | None = None
+    """HR@10 of the forget part by the same weights without serving rules, in the original IDs; null where it was not
+    measured."""
+    forget_hits: tuple[int, ...] | None = None
+    exposed_hits: tuple[int, ...] | None = None
+    """User of every forget row with its target among the first ten, as served and exposed."""
     forget_rows: int = 0
     retain_rows: int = 0
     seconds: float = 0.0
     """Wall-clock of the measurement alone."""
 
+    @property
+    def worst_hr(self) -> float | None:
+        """The protocol's measure of forgetting: the larger of the two; None where one is not known."""
+        if self.forget_hr is None or self.exposed_hr is None:
+            return None
+        return max(self.forget_hr, self.exposed_hr)
 
-def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage) -> Stage:
-    """Measure a stored recommender on the task's validation parts, and on nothing else."""
+
+def validate_stage(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, sids: Stage | None = None
+) -> Stage:
+    """Measure a stored recommender on the task's validation parts, and on nothing else.
+
+    Args:
+        sids: The original recommender's semantic IDs; without them nothing is known of what is exposed.
+    """
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         prepared = prepare_task(inputs, resolved)
@@ -261,7 +286,11 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
             raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to validate")
         fault = first_not_finite(recommender)
         with metered(resolved.device) as reading:
-            found = None if fault else validate(recommender, prepared.split.valid, beam=BEAM)
+            found = (
+                None
+                if fault
+                else validate(recommender, prepared.split.valid, beam=BEAM, original=inputs["sids"] if sids else None)
+            )
         scores = ValidationScores(not_finite=fault) if found is None else ValidationScores(**vars(found))
         text = scores.model_copy(update={"seconds": reading.seconds}).model_dump_json(indent=2)
         (folder / VALIDATION).write_text(text + "\n", encoding="utf-8")
@@ -269,9 +298,9 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
 
     return Stage(
         "validated",
-        1,
+        2,
         {"part": "valid", "beam": BEAM, **resolved.holdout, **resolved.hardware},
-        {**data, "model": model},
+        {**data, "model": model} | ({"sids": sids} if sids else {}),
         compute=compute,
         load=lambda inputs, folder: ValidationScores.model_validate_json((folder / VALIDATION).read_bytes()),
         seed=resolved.seed,

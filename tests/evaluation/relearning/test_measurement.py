@@ -87,6 +87,11 @@ def test_a_serving_filter_holds_where_it_serves_and_nowhere_else() -> None:
     assert _rates(own, "mixed/original")[0] == 1.0
     values = _values(own, world.references("mixed/served"))
     assert values["relearning.hr@10.mixed"].value == 0.0
+    # All that can be got out is what the weights hold, whatever is served.
+    recoverable = values["relearning.recoverable"]
+    assert recoverable.value == values["relearning.original-sids.peak.mixed"].value
+    assert recoverable.note == "by mixed/original, of 2 attacks"
+    assert recoverable.interval is not None
     # It comes back no faster than any model, as it never comes back; who holds the weights has it at once.
     assert (values["relearning.peak.mixed"].value or 0.0) <= 0.0
     assert values["relearning.original-sids.peak.mixed"].value == pytest.approx(1.0, abs=0.05)
@@ -161,7 +166,7 @@ def test_the_curve_may_be_published() -> None:
 
 def test_metrics_are_declared() -> None:
     names = [spec.name for spec in Relearning.specs]
-    assert len(names) == len(set(names)) == 48
+    assert len(names) == len(set(names)) == 49
     for spec in Relearning.specs:
         assert metric_spec(spec.name) == spec
         assert spec.better == {Group.FORGET: Better.LOWER}

@@ -37,7 +37,7 @@ def made_world(root: Path, concept: Concept = BRAND_TASK, **changes: Any) -> Wor
 
 def scene_of(world: World, *methods: str, seed: int | None = None) -> Scene:
     """The scene of the original, the oracle and some methods."""
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     board = make_board(load_results([world.results]).results, protocol)
     return set_scene(side_by_side(board, protocol, methods=methods or ALL, seed=seed), world.store)
 

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant, rows
 
-PROTOCOL = statistics_protocol()
+PROTOCOL = statistics_protocol(1)
 PAIR = {"original": [0.5, 0.5], "retrain": [0.1, 0.1]}
 
 

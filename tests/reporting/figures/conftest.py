@@ -18,7 +18,7 @@ Reader = Callable[[Path], Block]
 
 def block_of(folder: Path) -> Block:
     """The one block of the results below a folder."""
-    (block,) = make_board(load_results([folder]).results, statistics_protocol()).blocks
+    (block,) = make_board(load_results([folder]).results, statistics_protocol(1)).blocks
     return block
 
 
@@ -41,4 +41,4 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Block:
 @pytest.fixture
 def asked() -> FigureRequest:
     """Everything, as the protocol has it."""
-    return FigureRequest(statistics_protocol())
+    return FigureRequest(statistics_protocol(1))

@@ -20,7 +20,7 @@ from tests.reporting.figures.conftest import block_of
 from tests.reporting.figures.synthetic import full_records, write_full, write_table
 from tests.reporting.planting import board_of, rows
 
-PROTOCOL = statistics_protocol()
+PROTOCOL = statistics_protocol(1)
 
 
 def only(tmp_path: Path, table: list[dict[str, object]], *, seeds: tuple[int, ...] = (0,)) -> Block:

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.planting import FORGET, RETAIN, board_of, plant
 
-PROTOCOL = statistics_protocol()
+PROTOCOL = statistics_protocol(1)
 PUBLISHED = Path(__file__).parents[3] / "leaderboard" / "results"
 
 

@@ -31,7 +31,7 @@ from tests.reporting.planting import board_of, rows
 def figure(measured: Block) -> Figure:
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 
-    (found,) = draw_kind("probing", measured, FigureRequest(statistics_protocol()))
+    (found,) = draw_kind("probing", measured, FigureRequest(statistics_protocol(1)))
     return found
 
 
@@ -74,7 +74,7 @@ def digests(results: Path) -> list[str]:
 
     out = []
     for kind, formats in (("quantisation", ("svg",)), ("pareto", FORMATS)):
-        (figure,) = draw_kind(kind, block_of(results), FigureRequest(statistics_protocol()))
+        (figure,) = draw_kind(kind, block_of(results), FigureRequest(statistics_protocol(1)))
         out += [hashlib.sha256(file.content).hexdigest() for file in figure_files(figure, formats, Width.COLUMN)]
     return out
 
@@ -138,7 +138,7 @@ def odd_figure() -> Figure:
         for result in rows(npo=numbers)
     ]
     (block,) = board_of(rows(retrain=[0.1, 0.1]), results).blocks
-    (found,) = draw_kind("pareto", block, FigureRequest(statistics_protocol()))
+    (found,) = draw_kind("pareto", block, FigureRequest(statistics_protocol(1)))
     return replace(found, caption=(ODD, *found.caption))
 
 

@@ -16,7 +16,7 @@ from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import ODD, odd_tables
 
 
-@pytest.mark.parametrize("layout", list(layouts()))
+@pytest.mark.parametrize("layout", list(layouts(1)))
 def test_every_layout_gives_its_golden_file(layout: str) -> None:
     tables = make_synthetic_tables(layout)
     text = render_markdown(tables, across=across(tables[0].analysis), reported=beside(tables))

@@ -57,7 +57,7 @@ def odd_board() -> Board:
         badge_text="reproduced: 1 of 6 cells",
     )
     theirs = [record.model_copy(update={"key": record.key[::-1]}) for record in records[-6:]]
-    return make_board([*make_results(records), *make_results(theirs, source=source)], statistics_protocol())
+    return make_board([*make_results(records), *make_results(theirs, source=source)], statistics_protocol(1))
 
 
 @cache
@@ -75,7 +75,7 @@ def crowd_page() -> str:
 
 def page_of(board: Board, **options: Any) -> str:
     """The page of a board."""
-    return render_html(board, statistics_protocol(), **options)
+    return render_html(board, statistics_protocol(1), **options)
 
 
 def data_of(html: str) -> dict[str, Any]:

@@ -80,7 +80,9 @@ def test_references_and_controls_have_parts_of_their_own(opened: Open) -> None:
 
 def test_numbers_and_marks_are_those_of_the_other_formats(opened: Open) -> None:
     board = make_synthetic_board()
-    tables = make_tables(board, find_layout("main"), statistics_protocol(), kinds=kinds_of(board), variant_of=VARIANTS)
+    tables = make_tables(
+        board, find_layout("main", 1), statistics_protocol(1), kinds=kinds_of(board), variant_of=VARIANTS
+    )
     blocks = [block for table in tables for block in table.blocks]
     analysis = next(b for b in blocks if (b.block.key.task, b.block.key.backbone) == ("sports-brand", "tiger"))
     columns = [column for column in tables[0].columns if column.top == "sports-brand"]

@@ -91,7 +91,7 @@ def test_a_manifest_beside_the_result_is_shown_if_it_is_the_right_one(tmp_path: 
         "digest": results[0].task_digest,
     }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    board = make_board([replace(run, folder=tmp_path) for run in results], statistics_protocol())
+    board = make_board([replace(run, folder=tmp_path) for run in results], statistics_protocol(1))
     html = page_of(board)
     assert "<li><bdi>Brand 299</bdi></li></ul><p>… and 10 more.</p>" in html
     assert '<tr><th scope="row">train</th><td class="right">10</td><td class="right">90</td></tr>' in html

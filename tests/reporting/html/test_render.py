@@ -138,7 +138,7 @@ def test_the_same_results_give_the_same_bytes_in_another_process() -> None:
 def test_the_order_of_the_results_does_not_matter() -> None:
     results = [run for block in odd_board().blocks for row in block.rows for run in row.results.values()]
     unique = list({(run.key, run.source.name): run for run in results}.values())
-    one, other = (page_of(make_board(order, statistics_protocol())) for order in (unique, unique[::-1]))
+    one, other = (page_of(make_board(order, statistics_protocol(1))) for order in (unique, unique[::-1]))
     assert one == other
 
 
@@ -183,7 +183,7 @@ def test_reported_numbers_are_a_page_of_their_own() -> None:
 
 
 def test_no_results_make_a_page_that_says_so() -> None:
-    html = page_of(make_board([], statistics_protocol()))
+    html = page_of(make_board([], statistics_protocol(1)))
     assert "There are no results to show." in html
 
 

@@ -13,7 +13,7 @@ from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 
 
-@pytest.mark.parametrize("layout", list(layouts()))
+@pytest.mark.parametrize("layout", list(layouts(1)))
 def test_layout(layout: str) -> None:
     text = render_latex(make_synthetic_tables(layout))
     assert text == golden(text, f"latex-{layout}.tex")

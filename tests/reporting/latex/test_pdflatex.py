@@ -55,7 +55,7 @@ def pages(log: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", list(layouts()))
+@pytest.mark.parametrize("layout", list(layouts(1)))
 def test_every_layout(layout: str, tmp_path: Path) -> None:
     tables = make_synthetic_tables(layout)
     log = compiled(tmp_path, render_latex(tables, standalone=True), cites=layout == "main")

@@ -79,9 +79,9 @@ def test_a_section_longer_than_a_page_goes_on() -> None:
 
 
 def test_wide_tables_are_cut_between_groups_in_parts_of_one_width() -> None:
-    full = find_layout("full")
+    full = find_layout("full", 1)
     layout = full.model_copy(update={"side_by_side": 2})
-    protocol = statistics_protocol()
+    protocol = statistics_protocol(1)
     board = make_synthetic_board(make_records(seeds=SEEDS[:2]))
     (table,) = make_tables(board, layout, protocol, kinds=kinds_of(board))
     assert len(table.columns) == 22

@@ -1,0 +1,118 @@
+"""Exposed scores: what the weights give to someone who holds them, and the worse of that and what is served.
+
+A served model can hide a concept behind a rule or new semantic IDs and still hold it. Exposed lists are decoded from
+the same weights with both taken away: no serving rule, and every item at its original ID, in histories as in answers. A
+model that only moves the concept's items to other IDs, or filters them out, scores exactly as the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genrec_unlearn_bench.evaluation.concept import concept_places, concept_share
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
+from genrec_unlearn_bench.evaluation.ranking import (
+    BEAMS,
+    LIST_LENGTH,
+    WIDE_BEAM,
+    FloatArray,
+    UserBlock,
+    rank_metric,
+    user_mean,
+)
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.decoding.ranking import Ranking
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+    from genrec_unlearn_bench.evaluation.lists import GroupLists
+    from genrec_unlearn_bench.progress import Progress
+
+_METRICS = ("hr@10", "ndcg@10")
+_EMPTY = "not decoded in the original IDs: no test examples, no original table, or codes of other sizes"
+_COLUMNS = ("exposed_rank", "exposed_concept_in_list", "exposed_n_list")
+
+
+def exposed_beams(group: Group) -> tuple[int, ...]:
+    """The beams of exposed lists: retain examples, most of a test set, at the paper's alone."""
+    return BEAMS if group is Group.FORGET else tuple(beam for beam in BEAMS if beam != WIDE_BEAM)
+
+
+def exposed_lists(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Mapping[int, Ranking]:
+    """Lists of a group by beam, as somebody can decode them who holds the weights.
+
+    Those already decoded where nothing is hidden: no serving rule and no moved ID, a ranker without semantic IDs, or
+    one that was trained on its own (``own_tokenizer``). Empty where the model has no tokens for the original codes.
+    """
+    from genrec_unlearn_bench.backbones.recommender import Recommender, exposed
+    from genrec_unlearn_bench.evaluation.decode import decode, given_histories
+
+    ranker, beams = context.ranker, exposed_beams(lists.group)
+    served = {beam: lists.rankings[beam] for beam in beams}
+    if not isinstance(ranker, Recommender):
+        return served
+    original = ranker.sids if context.own_tokenizer else context.original_sids
+    model = exposed(ranker, original) if original is not None else None
+    if model is None or model is ranker:
+        return served if model is ranker else {}
+    histories, name = given_histories(model, lists.examples), lists.group.value
+    return {
+        beam: decode(model, histories, beam=beam, label=f"{name} test, exposed, beam {beam}", progress=progress)
+        for beam in beams
+    }
+
+
+def exposed_columns(context: EvaluationContext, lists: GroupLists, found: Ranking | None) -> dict[str, NDArray[Any]]:
+    """The columns ``exposed_*`` of the per-user table, each [M]; -1 where there are no lists."""
+    if found is None:
+        return dict.fromkeys(_COLUMNS, np.full(len(lists.examples), -1))
+    top = found.items[:, :LIST_LENGTH]
+    concept = concept_places(context.split, top, lists.examples.users).sum(axis=1)
+    return dict(zip(_COLUMNS, (found.ranks(lists.examples.targets), concept, (top >= 0).sum(axis=1)), strict=True))
+
+
+def exposure_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """``exposed.*`` of both groups and ``worst-case.*`` of the forget group; none from a table of protocol 1."""
+    out: list[MetricValue] = []
+    for block in blocks:
+        if not block.has("exposed_rank") or block.beam not in exposed_beams(block.group):
+            continue
+        for name in _METRICS:
+            score = rank_metric(name)
+            served, exposed = score.of(block.integers("rank")), _exposed(block, name)
+            out.append(user_mean(f"exposed.{name}", block.group, exposed, beam=block.beam, empty=_EMPTY))
+            if block.group is Group.FORGET:
+                out.append(_worst_case(name, served, exposed, block.beam))
+        leaked = concept_share(block.integers("exposed_concept_in_list"), block.integers("exposed_n_list"))
+        out.append(user_mean("exposed.concept-rate@10", block.group, leaked, beam=block.beam, empty=_EMPTY))
+    return out
+
+
+def exposed_values(block: UserBlock, metric: str) -> FloatArray:
+    """[M] an ``exposed.*`` or ``worst-case.*`` metric for each test example, NaN where it was not measured."""
+    family, _, name = metric.partition(".")
+    if not block.has("exposed_rank"):
+        return np.full(len(block.integers("rank")), np.nan)
+    exposed = _exposed(block, name)
+    return exposed if family == "exposed" else _larger(rank_metric(name).of(block.integers("rank")), exposed)
+
+
+def _exposed(block: UserBlock, name: str) -> FloatArray:
+    ranks = block.integers("exposed_rank")
+    return np.where(ranks >= 0, rank_metric(name).of(ranks), np.nan)
+
+
+def _worst_case(name: str, served: FloatArray, exposed: FloatArray, beam: int) -> MetricValue:
+    """The larger of the two means, with a note on which one it is. Without exposed lists it is unknown: a model that
+    could not be looked into is not said to have forgotten."""
+    larger = _larger(served, exposed)
+    note = None if served.sum() == exposed.sum() else "as served" if larger is served else "exposed"
+    return user_mean(f"worst-case.{name}", Group.FORGET, larger, beam=beam, empty=_EMPTY, note=note)
+
+
+def _larger(served: FloatArray, exposed: FloatArray) -> FloatArray:
+    """The one with the larger sum; a sum with a NaN in it is no smaller."""
+    return served if served.sum() > exposed.sum() else exposed
