@@ -29,6 +29,7 @@ from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
 
@@ -36,17 +37,19 @@ from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, Reass
 class TracerConfig(ReassignmentConfig):
     """The paper's settings; every ablation is a field here or in a base class."""
 
-    lambda_forget: float = Field(default=0.4, ge=0)
-    """λ1, weight of the forget loss; not tuned here, the learning rates are."""
     reassign: bool = True
     """Learn and apply φ; off trains only the network (the paper's ablation without reassignment)."""
-    soft_epochs: int = Field(default=8, ge=0)
-    """Epochs over the forget set with soft tokens."""
     hard_epochs: int = Field(default=2, ge=0)
-    """Epochs with the new, discrete SIDs (R10); soft and hard epochs together are the paper's ten."""
+    """Last epochs, but never all, which use the new, discrete SIDs (R10); those before use soft tokens."""
     surrogate_codebooks: bool = False
     """For SIDs without codebooks (P5's trees), use distances to centroids of the item features under each code (R20).
     Off by default, because they are not the tokenizer's."""
+
+    @property
+    def phases(self) -> tuple[int, int]:
+        """Soft and hard epochs: at least one soft epoch, if there is any."""
+        hard = min(self.hard_epochs, max(self.epochs - 1, 0))
+        return self.epochs - hard, hard
 
 
 class Tracer(UnlearningMethod[TracerConfig]):
@@ -69,6 +72,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
             "entropy_gate": False,
         },
     }
+    variant_search: ClassVar[Mapping[str, Search]] = {"tracer-no-reassignment": Search(phi_lr=None)}
     without: ClassVar[Mapping[Capability, str]] = {
         Capability.HAS_CODEBOOKS: "--set surrogate_codebooks=true measures distances to centroids of item features "
         "instead (docs/tracer.md, R20)"
@@ -80,13 +84,13 @@ class Tracer(UnlearningMethod[TracerConfig]):
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
+        hard_epochs = config.phases[1]
         model = recommender.clone()
         objective = Objective(config, request, recommender.sids)
         optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
         if not config.reassign or not request.items.any():
-            epochs = config.soft_epochs + config.hard_epochs
             train_with_discrete_sids(
-                model, objective, epochs=epochs, progress=progress, stage="hard", optimizer=optimizer
+                model, objective, epochs=config.epochs, progress=progress, stage="hard", optimizer=optimizer
             )
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
@@ -98,7 +102,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
         train_with_discrete_sids(
-            model, objective, epochs=config.hard_epochs, progress=progress, stage="hard", optimizer=optimizer
+            model, objective, epochs=hard_epochs, progress=progress, stage="hard", optimizer=optimizer
         )
         return model
 
@@ -112,10 +116,11 @@ class Tracer(UnlearningMethod[TracerConfig]):
     ) -> None:
         """Train φ and the network together: one batch, two optimisers (R16)."""
         config, request = self.config, objective.request
+        soft_epochs = config.phases[0]
         model.module.train(config.dropout)
-        total = config.soft_epochs * steps_per_epoch(request.train, config.batch_size)
+        total = soft_epochs * steps_per_epoch(request.train, config.batch_size)
         step = 0
-        for epoch in progress.track("soft", range(config.soft_epochs), total=config.soft_epochs):
+        for epoch in progress.track("soft", range(soft_epochs), total=soft_epochs):
             generator = numpy_generator(request.seed, "soft", epoch)
             for batch in paired_batches(request.train, config.batch_size, generator):
                 probs = phi.assignment_probs(step, total, progress)

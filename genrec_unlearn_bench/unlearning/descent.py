@@ -22,6 +22,7 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.reference import mean_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
 
 Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
 """Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
@@ -34,12 +35,14 @@ CEILING_ROWS = 512
 class DescentConfig(MethodConfig):
     """Optimiser and length of training; methods change defaults and add fields."""
 
-    lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4, 1e-3]})
-    """AdamW learning rate. The TRACER paper tunes baselines over these three."""
+    search = Search(lr=LEARNING_RATES, epochs=EPOCHS)
+
+    lr: float = Field(default=1e-4, gt=0)
+    """AdamW learning rate."""
     batch_size: int = Field(default=128, ge=1)
     """Forget examples per step, paired with as many retain examples; a smaller forget set makes one smaller batch."""
-    epochs: int = Field(default=5, ge=0)
-    """Passes over the forget set."""
+    epochs: int = Field(default=10, ge=0)
+    """Passes over the forget set. The default, open-unlearning's, is the same budget for all methods."""
     max_steps: int | None = Field(default=None, ge=1)
     """Largest number of optimiser steps; null sets no limit."""
     weight_decay: float = Field(default=0.0, ge=0)

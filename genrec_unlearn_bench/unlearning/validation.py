@@ -22,12 +22,14 @@ class Validation:
         forget_hr: HR@10 on the forget part, in [0, 1]; NaN where that part is empty.
         retain_ndcg: NDCG@10 on the retain part, in [0, 1]; NaN where that part is empty.
         forget_rows, retain_rows: Number of examples behind each mean.
+        forget_hits: User of every forget row with its target among the first ten, for paired tests.
     """
 
     forget_hr: float
     retain_ndcg: float
     forget_rows: int
     retain_rows: int
+    forget_hits: tuple[int, ...] = ()
 
 
 def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Validation:
@@ -35,7 +37,8 @@ def validate(recommender: Recommender, valid: Groups, *, beam: int = 10) -> Vali
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)
     gains = np.where(retain > 0, 1 / np.log2(np.maximum(retain, 1) + 1), 0.0)
-    return Validation(_mean(forget > 0), _mean(gains), len(forget), len(retain))
+    hits = tuple(valid.forget.users[forget > 0].tolist())
+    return Validation(_mean(forget > 0), _mean(gains), len(forget), len(retain), hits)
 
 
 def sample(groups: Groups, rows: int, seed: int) -> Groups:

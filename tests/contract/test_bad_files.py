@@ -61,15 +61,12 @@ BAD_FILES = {
     ),
     "no default": (("default=0.01, ge=0", "ge=0"), "config-default", "size: Field required"),
     "a default without JSON": (("default=0.01, ge=0", "default=math.inf, ge=0"), "config-default", "no canonical form"),
-    "many trials": (
-        ('"search": [0.01, 0.1]', '"search": [0.01 * n for n in range(1, 30)]'),
+    "a trial it does not take": (("size=(0.01, 0.1)", "size=(-1.0,)"), "search-space", "size cannot be -1.0: Input"),
+    "a trial of no field": (("size=(0.01, 0.1)", "sise=(0.1,)"), "search-space", "did you mean 'size'"),
+    "trials in the field": (
+        ("default=0.01, ge=0", 'default=0.01, json_schema_extra={"search": [0.1]}'),
         "search-space",
-        "29 configurations: 29 of size",
-    ),
-    "a trial it does not take": (
-        ('"search": [0.01, 0.1]', '"search": [-1.0]'),
-        "search-space",
-        "size: Input should be",
+        "values to search are not read from `json_schema_extra`",
     ),
     "a variant of no field": (('{"size": 0.1}}', '{"sise": 0.1}}'), "variant-fields", "did you mean 'size'"),
     "a list of needs": (

@@ -37,8 +37,8 @@ from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.tuning.rule import BEAM
-from genrec_unlearn_bench.unlearning.validation import validate
+from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
+from genrec_unlearn_bench.unlearning.validation import sample, validate
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
@@ -245,6 +245,13 @@ class ValidationScores(StrictModel):
     """The first parameter that is not finite; then nothing was measured."""
     forget_hr: float | None = None
     retain_ndcg: float | None = None
+    exposed_hr: float | None = None
+    """HR@10 of the forget part in the original IDs; null where it was not measured."""
+    near_ndcg: float | None = None
+    """NDCG@10 of the retain rows near the concept; null where it was not measured."""
+    forget_hits: tuple[int, ...] | None = None
+    exposed_hits: tuple[int, ...] | None = None
+    """User of every forget row with its target among the first ten, as served and in the original IDs."""
     forget_rows: int = 0
     retain_rows: int = 0
     seconds: float = 0.0
@@ -261,7 +268,7 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
             raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to validate")
         fault = first_not_finite(recommender)
         with metered(resolved.device) as reading:
-            found = None if fault else validate(recommender, prepared.split.valid, beam=BEAM)
+            found = None if fault else validate(recommender, sample(prepared.split.valid, ROWS, 0), beam=BEAM)
         scores = ValidationScores(not_finite=fault) if found is None else ValidationScores(**vars(found))
         text = scores.model_copy(update={"seconds": reading.seconds}).model_dump_json(indent=2)
         (folder / VALIDATION).write_text(text + "\n", encoding="utf-8")
@@ -269,8 +276,8 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
 
     return Stage(
         "validated",
-        1,
-        {"part": "valid", "beam": BEAM, **resolved.holdout, **resolved.hardware},
+        2,
+        {"part": "valid", "beam": BEAM, "rows": ROWS, **resolved.holdout, **resolved.hardware},
         {**data, "model": model},
         compute=compute,
         load=lambda inputs, folder: ValidationScores.model_validate_json((folder / VALIDATION).read_bytes()),

@@ -21,33 +21,30 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.unlearning.descent import DescentConfig
 from genrec_unlearn_bench.unlearning.likelihood import masked_mean, token_nll
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
+from genrec_unlearn_bench.unlearning.search import Search
 
 
-class RetainLossConfig(MethodConfig):
+class RetainLossConfig(DescentConfig):
     """The retain loss and the optimiser of the network. Defaults are the paper's unless a field says otherwise."""
 
-    lr: float = Field(default=3e-5, gt=0, json_schema_extra={"search": [3e-5, 1e-4, 3e-4, 1e-3]})
+    lr: float = Field(default=3e-5, gt=0)
     """AdamW learning rate of the network."""
-    batch_size: int = Field(default=128, ge=1)
-    """Forget examples per step, paired with as many retain examples."""
     text_share: float = Field(default=0.25, ge=0, le=1)
     """For backbones that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
     many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples out. Not in the paper."""
-    clip: float = Field(default=1.0, gt=0)
-    """Largest gradient norm of the network."""
-    dropout: bool = False
-    """Train with dropout; off by default, so that the student starts exactly at the original model."""
 
 
 class UnlearningLossConfig(RetainLossConfig):
     """All losses of the network."""
 
-    lambda_forget: float = Field(default=0.4, ge=0, json_schema_extra={"search": [0.2, 0.4, 1.0]})
+    search = Search(lambda_forget=(0.04, 0.12, 0.4, 1.0))
+
+    lambda_forget: float = Field(default=0.4, ge=0)
     """λ1, weight of the forget loss."""
     lambda_coherence: float = Field(default=0.08, ge=0)
     """λ2, weight of the coherence loss; 0 is the ablation without it."""
