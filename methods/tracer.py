@@ -20,15 +20,16 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.external import surrogate_codebooks
+from genrec_unlearn_bench.unlearning.descent import Phase, descend, planned_steps
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
@@ -84,10 +85,9 @@ class Tracer(UnlearningMethod[TracerConfig]):
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
-        hard_epochs = config.phases[1]
         model = recommender.clone()
         objective = Objective(config, request, recommender.sids)
-        optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
+        optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
         if not config.reassign or not request.items.any():
             train_with_discrete_sids(
                 model, objective, epochs=config.epochs, progress=progress, stage="hard", optimizer=optimizer
@@ -97,12 +97,18 @@ class Tracer(UnlearningMethod[TracerConfig]):
         progress.note("surrogate_codebooks", surrogates)
         measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
         phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
-        self._soft_phase(model, objective, phi, optimizer, progress)
+        steps = self._soft_phase(model, objective, phi, optimizer, progress)
         outcome = discretise(recommender.sids, phi.tokens.items, phi.assignment_logits())
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
         train_with_discrete_sids(
-            model, objective, epochs=hard_epochs, progress=progress, stage="hard", optimizer=optimizer
+            model,
+            objective,
+            epochs=config.phases[1],
+            progress=progress,
+            stage="hard",
+            optimizer=optimizer,
+            steps_before=steps,
         )
         return model
 
@@ -113,24 +119,19 @@ class Tracer(UnlearningMethod[TracerConfig]):
         phi: PhiTrainer,
         optimizer: torch.optim.Optimizer,
         progress: Progress,
-    ) -> None:
-        """Train φ and the network together: one batch, two optimisers (R16)."""
-        config, request = self.config, objective.request
-        soft_epochs = config.phases[0]
-        model.module.train(config.dropout)
-        total = soft_epochs * steps_per_epoch(request.train, config.batch_size)
-        step = 0
-        for epoch in progress.track("soft", range(soft_epochs), total=soft_epochs):
-            generator = numpy_generator(request.seed, "soft", epoch)
-            for batch in paired_batches(request.train, config.batch_size, generator):
-                probs = phi.assignment_probs(step, total, progress)
-                losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(probs))
-                optimizer.zero_grad()
-                phi_values = phi.backward(losses, batch.forget, probs)
-                torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
-                optimizer.step()
-                phi.step()
-                progress.log("soft", step, losses.log_values() | phi_values)
-                step += 1
-                if progress.diverged:
-                    return
+    ) -> int:
+        """Train φ and the network together: one batch, two optimisers (R16). Returns the number of steps."""
+        request = objective.request
+        phase = Phase("soft", self.config.phases[0], optimizer, after_step=phi.step)
+        total = planned_steps(self.config, request, phase)
+        done = 0
+
+        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+            nonlocal done
+            probs = phi.assignment_probs(done, total, progress)
+            done += 1
+            losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(probs))
+            phi_values = phi.backward(losses, batch.forget, probs)
+            return losses.log_values() | phi_values
+
+        return descend(model, request, self.config, step, progress, phase=phase)

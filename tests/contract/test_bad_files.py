@@ -10,6 +10,8 @@ HERE = "        # here\n"
 NAME = '    name = "toy"\n'
 LINE = "    def unlearn(self, recommender, request, progress):\n"
 
+BAD_DEFAULT = "    size: float = Field(default=0.01, ge=1, validate_default=True"
+
 BAD_FILES = {
     "syntax": ((LINE, "    def unlearn(self, recommender:\n"), "file", "cannot be read"),
     "two classes": (
@@ -55,7 +57,7 @@ BAD_FILES = {
         "ToyConfig.size has no line of documentation",
     ),
     "a default out of range": (
-        ("default=0.01, ge=0", "default=0.01, ge=1, validate_default=True"),
+        ("    search = Search(size=(0.01, 0.1))\n\n    size: float = Field(default=0.01, ge=0", BAD_DEFAULT),
         "config-default",
         "size",
     ),
