@@ -119,7 +119,8 @@ def _value_faults(config: type[BaseModel], name: str, values: Sequence[Any]) -> 
         more = f"did you mean {near[0]!r}?" if near else f"its fields: {', '.join(config.model_fields)}"
         yield f"search: {config.__name__} has no field {name!r}; {more}"
         return
-    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[(field.annotation, *(field.metadata or [field]))])
+    annotation: Any = Annotated[(field.annotation, *(field.metadata or [field]))]
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     for value in values:
         try:
             adapter.validate_python(value)
