@@ -38,6 +38,8 @@ class Progress:
     Attributes:
         steps: Every reported step, in order.
         notes: Facts worth keeping in the result record, by name (last value wins).
+        optimiser_steps: Steps that ``descend`` took, of all its calls; None where a method has a loop of its own, whose
+            log entries are counted instead.
         diverged: Set once a loss was reported that is not finite.
         work: Folder in which long work may keep what it needs to go on after a kill; None where nobody would come back.
         earlier_seconds: Time of interrupted processes whose work was taken over instead of done again.
@@ -45,6 +47,7 @@ class Progress:
 
     steps: list[StepLog] = field(default_factory=list)
     notes: dict[str, NoteValue] = field(default_factory=dict)
+    optimiser_steps: int | None = None
     diverged: bool = False
     work: Path | None = None
     earlier_seconds: float = 0.0

@@ -45,6 +45,7 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import reference_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import LEARNING_RATES, Search
 
 Priority = Literal["forget", "retain", "none"]
 TINY = 1e-30
@@ -61,15 +62,17 @@ class _Pair:
 class BlurConfig(DescentConfig):
     """The two losses and their priority."""
 
-    lr: float = Field(default=3e-4, gt=0, json_schema_extra={"search": [1e-4, 1e-3]})
+    search = Search(gamma=(0.5, 1.0, 2.0), beta=(0.1, 0.5))
+
+    lr: float = Field(default=3e-4, gt=0)
     """AdamW learning rate (official: 1e-5 and 2.5e-5 for 7 billion parameters)."""
     losses: Literal["npo", "rmu"] = "npo"
     """NPO and the NLL of retain targets, or RMU's pair."""
     priority: Priority = "forget"
     """The gradient that is not projected: forget (BLUR), retain (its mirror image), or none (weighted sum)."""
-    gamma: float = Field(default=1.0, gt=0, json_schema_extra={"search": [0.5, 1.0, 2.0]})
+    gamma: float = Field(default=1.0, gt=0)
     """γ, weight of the gradient with priority."""
-    beta: float = Field(default=0.1, gt=0, json_schema_extra={"search": [0.1, 0.5]})
+    beta: float = Field(default=0.1, gt=0)
     """β of NPO, per nat of a sequence."""
     kappa: float = Field(default=2.0, gt=0)
     """Length of RMU's control vector, in mean norms of the original's states."""
@@ -85,7 +88,10 @@ class Blur(UnlearningMethod[BlurConfig]):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "blur-forget-upper": {"priority": "retain"},
         "blur-pen": {"priority": "none"},
-        "blur-rmu": {"losses": "rmu", "lr": 1e-3, "epochs": 10},
+        "blur-rmu": {"losses": "rmu", "lr": 1e-3},
+    }
+    variant_search: ClassVar[Mapping[str, Search]] = {
+        "blur-rmu": Search(lr=LEARNING_RATES, beta=None, kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0))
     }
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:

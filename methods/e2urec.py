@@ -33,6 +33,7 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import content_positions, mean_nll, reference_log_probs, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, steps_per_epoch
+from genrec_unlearn_bench.unlearning.search import Search
 
 QUERY_AND_VALUE = frozenset({"q", "v", "q_proj", "v_proj"})
 
@@ -40,11 +41,13 @@ QUERY_AND_VALUE = frozenset({"q", "v", "q_proj", "v_proj"})
 class E2URecConfig(DescentConfig):
     """The paper's settings where they apply to SIDs; see the module's docstring."""
 
-    lr: float = Field(default=1e-3, gt=0, json_schema_extra={"search": [3e-4, 1e-3, 3e-3]})
+    search = Search(alpha=(1.0, 2.0), remember=(0.3, 0.6, 0.9), augment_epochs=(3, 10))
+
+    lr: float = Field(default=1e-3, gt=0)
     """AdamW learning rate of the adapters."""
-    alpha: float = Field(default=2.0, ge=0, json_schema_extra={"search": [1.0, 2.0]})
+    alpha: float = Field(default=2.0, ge=0)
     """α, how far the forgetting teacher demotes what the augmented model likes better."""
-    augment_epochs: int = Field(default=3, ge=0, json_schema_extra={"search": [3, 10]})
+    augment_epochs: int = Field(default=3, ge=0)
     """Passes over the forget set that make the augmented model."""
     augment_lr: float = Field(default=1e-4, gt=0)
     """AdamW learning rate of the augmented model (official: 5e-5)."""

@@ -44,14 +44,17 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class ElmConfig(DescentConfig):
     """The official settings where they apply to SIDs; see the module's docstring."""
 
-    lr: float = Field(default=3e-3, gt=0, json_schema_extra={"search": [1e-3, 3e-3, 1e-2]})
+    search = Search(eta=(1.0, 3.0, 10.0, 30.0), erase_weight=(0.1, 0.3, 1.0))
+
+    lr: float = Field(default=1e-3, gt=0)
     """AdamW learning rate of the adapters, whose product is scaled by 1/16 (official, for 7B: 5e-5)."""
-    eta: float = Field(default=10.0, ge=0, json_schema_extra={"search": [1.0, 3.0, 10.0, 30.0]})
+    eta: float = Field(default=10.0, ge=0)
     """η, strength of the shift from expert to novice in the erase target (official: up to 1000)."""
     plausibility: float = Field(default=0.05, ge=0, lt=1)
     """Codes below this share of the original's likeliest are excluded as targets and in decoding; 0 is official."""

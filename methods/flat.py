@@ -41,6 +41,7 @@ from genrec_unlearn_bench.unlearning.losses.retain_loss import retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 DivergenceName = Literal[
     "total-variation", "kl", "reverse-kl", "jensen-shannon", "pearson", "neyman", "squared-hellinger", "jeffrey"
@@ -55,11 +56,11 @@ POOL = 100
 class FlatConfig(DescentConfig):
     """The divergence and the kind of good answers."""
 
-    lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4, 3e-4, 1e-3]})
+    search = Search(divergence=("total-variation", "jensen-shannon", "kl"))
+
+    lr: float = Field(default=1e-4, gt=0)
     """AdamW learning rate."""
-    divergence: DivergenceName = Field(
-        default="total-variation", json_schema_extra={"search": ["total-variation", "jensen-shannon", "kl"]}
-    )
+    divergence: DivergenceName = "total-variation"
     """f-divergence between the good and the forgotten answer."""
     answers: AnswerKind = "popular"
     """Good answers: popular retain items, any retain item, or the nearest ones (P(i))."""
@@ -79,6 +80,7 @@ class Flat(UnlearningMethod[FlatConfig]):
         "flat-random": {"answers": "random"},
         "flat-retain": {"retain_weight": 1.0},
     }
+    variant_search: ClassVar[Mapping[str, Search]] = {"flat-retain": Search(retain_weight=(0.3, 1.0, 3.0))}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config

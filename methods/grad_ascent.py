@@ -27,12 +27,15 @@ from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class GradAscentConfig(DescentConfig):
     """The shared training loop with a ceiling on the retain loss."""
 
-    retain_ceiling: float | None = Field(default=1.1, gt=1, json_schema_extra={"search": [1.02, 1.1, 1.3]})
+    search = Search(retain_ceiling=(1.02, 1.1, 1.3))
+
+    retain_ceiling: float | None = Field(default=1.1, gt=1)
     """Stop once the retain validation NLL exceeds this multiple of the original's; null never stops."""
     check_every: int = Field(default=1, ge=1)
     """Steps between two checks of the ceiling: every step, as a few steps can destroy the model."""

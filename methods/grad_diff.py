@@ -31,7 +31,7 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 class GradDiffConfig(WeightedConfig):
     """The weights; γ is tuned, as it trades forgetting against the retain loss."""
 
-    gamma: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.1, 0.3, 1.0]})
+    gamma: float = Field(default=1.0, ge=0)
     """Weight of the ascent."""
 
 

@@ -38,6 +38,7 @@ from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import at_most, example_batches
+from genrec_unlearn_bench.unlearning.search import Search
 
 Vector = list[Tensor]
 """One tensor per parameter."""
@@ -47,11 +48,13 @@ POWER_ITERATIONS = 10
 class InfluenceConfig(MethodConfig):
     """The linear system and the length of the step."""
 
-    damping: float = Field(default=1e-2, gt=0, json_schema_extra={"search": [1e-3, 1e-2, 1e-1]})
+    search = Search(damping=(1e-3, 1e-2, 1e-1), scale=(1.0, 3.0), scope=("last", "all"))
+
+    damping: float = Field(default=1e-2, gt=0)
     """δ, damping λ as a share of the largest eigenvalue."""
-    scale: float = Field(default=1.0, ge=0, json_schema_extra={"search": [1.0, 3.0]})
+    scale: float = Field(default=1.0, ge=0)
     """s, length of the step; 1 is the Newton step."""
-    scope: Literal["last", "all"] = Field(default="last", json_schema_extra={"search": ["last", "all"]})
+    scope: Literal["last", "all"] = "last"
     """Parameters to move: the last decoder block's, or all."""
     spillover: bool = True
     """Include what forgotten items in retain histories add to the gradient."""

@@ -28,12 +28,15 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import reference_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class NPOConfig(WeightedConfig):
     """The weights and the inverse temperature."""
 
-    beta: float = Field(default=0.1, gt=0, json_schema_extra={"search": [0.1, 0.5, 1.0]})
+    search = Search(beta=(0.1, 0.5, 1.0))
+
+    beta: float = Field(default=0.1, gt=0)
     """β, inverse temperature: how soon an answer counts as forgotten; gradient ascent at 0."""
 
 

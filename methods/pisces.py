@@ -44,6 +44,7 @@ from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, sae_dict
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, Feature, neuron_dictionaries
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
 
 FILTER_TAU, FILTER_MU = 0.9, 16.0
@@ -53,17 +54,19 @@ TOO_WEAK = 0.75
 class PiscesConfig(SaeConfig):
     """Dictionaries, concept features and search."""
 
+    search = Search(auroc=(0.5, 0.6), features=(4, 16), retain_floor=(0.75, 0.97))
+
     dictionary: Literal["sae", "neurons"] = "sae"
     """Dictionary: an SAE, or the value vectors themselves."""
     auroc: float = Field(default=0.6, ge=0.5, le=1)
     """Smallest AUROC of a concept feature."""
-    features: int = Field(default=4, ge=1, json_schema_extra={"search": [4, 16]})
+    features: int = Field(default=4, ge=1)
     """Largest number of features per layer."""
     pairs: int = Field(default=1024, ge=1)
     """Largest number of matched pairs of train examples for scoring features."""
     retain_drop: float = Field(default=0.02, ge=0)
     """Largest relative loss of retain NDCG@10 by one feature alone."""
-    retain_floor: float = Field(default=0.75, ge=0, le=1, json_schema_extra={"search": [0.75, 0.97]})
+    retain_floor: float = Field(default=0.75, ge=0, le=1)
     """Smallest share of the retain NDCG@10 that an edit must keep."""
     evaluations: int = Field(default=24, ge=0)
     """Number of grid points to evaluate."""

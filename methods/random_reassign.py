@@ -22,8 +22,6 @@ from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_r
 class RandomReassignConfig(UnlearningLossConfig):
     """TRACER's losses, and the share of codes that count as rarely used."""
 
-    epochs: int = Field(default=10, ge=0)
-    """Epochs over the forget set (TRACER's soft and hard epochs together)."""
     rare_share: float = Field(default=0.25, gt=0, le=1)
     """Share of each level's codes to draw from: those with the fewest retain items."""
 

@@ -25,15 +25,16 @@ from genrec_unlearn_bench.unlearning.losses.suppression import (
 )
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment, rare_code_logits
 
 
 class RelabelConfig(RetainLossConfig):
     """TRACER's optimiser and retain loss, and the share of codes that count as rarely used."""
 
-    epochs: int = Field(default=10, ge=0)
-    """Number of steps, in passes over the forget set (TRACER's soft and hard epochs together)."""
-    rare_share: float = Field(default=0.25, gt=0, le=1, json_schema_extra={"search": [0.1, 0.25]})
+    search = Search(rare_share=(0.1, 0.25))
+
+    rare_share: float = Field(default=0.25, gt=0, le=1)
     """Share of each level's codes to draw from: those with the fewest retain items."""
 
 

@@ -50,6 +50,7 @@ from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, without_small_end
+from genrec_unlearn_bench.unlearning.search import Search
 
 LEAST = 64
 KERNELS = 5
@@ -61,15 +62,17 @@ CLOSED = -1e8
 class RepNoiseConfig(DescentConfig):
     """Weights of the terms; α and β are the official demo's."""
 
-    lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-4, 3e-4, 1e-3]})
+    search = Search(alpha=(0.1, 1.0), beta=(1e-3, 1e-1))
+
+    lr: float = Field(default=1e-4, gt=0)
     """AdamW learning rate."""
     batch_size: int = Field(default=128, ge=LEAST)
     """Pairs per step, and as many retain examples."""
     warmup: float = Field(default=0.1, ge=0, le=1)
     """Share of the planned steps in which the learning rate rises linearly from 0; constant afterwards."""
-    alpha: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.1, 1.0]})
+    alpha: float = Field(default=1.0, ge=0)
     """α, weight of −log A."""
-    beta: float = Field(default=1e-3, ge=0, json_schema_extra={"search": [1e-3, 1e-1]})
+    beta: float = Field(default=1e-3, ge=0)
     """β, weight of the noise term."""
     retain_weight: float = Field(default=1.0, ge=0)
     """Weight of the NLL of retain targets; 0 is the paper's loss."""

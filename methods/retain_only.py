@@ -31,14 +31,15 @@ from genrec_unlearn_bench.unlearning.losses.suppression import (
 )
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class RetainOnlyConfig(RetainLossConfig):
     """TRACER's optimiser and retain loss."""
 
-    epochs: int = Field(default=10, ge=0)
-    """Number of steps, in passes over the forget set (TRACER's soft and hard epochs together)."""
-    clean_history: bool = Field(default=False, json_schema_extra={"search": [False, True]})
+    search = Search(clean_history=(False, True))
+
+    clean_history: bool = Field(default=False)
     """Drop what is to be forgotten from the histories."""
 
 

@@ -36,20 +36,19 @@ from genrec_unlearn_bench.unlearning.losses.steering import Steering, Where
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class RmuConfig(DescentConfig):
     """Position and strength of the steering, and the weight of the retain loss."""
 
-    lr: float = Field(default=1e-3, gt=0, json_schema_extra={"search": [1e-4, 1e-3]})
+    search = Search(kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0))
+
+    lr: float = Field(default=1e-3, gt=0)
     """AdamW learning rate."""
-    epochs: int = Field(default=10, ge=0)
-    """Passes over the forget set."""
-    max_steps: int | None = Field(default=500, ge=1)
-    """Largest number of optimiser steps (official: 80 to 150 at batch 4); null sets no limit."""
-    kappa: float = Field(default=2.0, gt=0, json_schema_extra={"search": [2.0, 5.0]})
+    kappa: float = Field(default=2.0, gt=0)
     """Length of the control vector, in mean norms of the original's states."""
-    alpha: float = Field(default=10.0, ge=0, json_schema_extra={"search": [1.0, 10.0, 100.0]})
+    alpha: float = Field(default=10.0, ge=0)
     """Weight of the retain loss."""
     site: Where = "decoder"
     """Steer at targets (decoder), at concept items in histories (encoder), or both."""

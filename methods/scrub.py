@@ -42,6 +42,7 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
 
 ROWS = 512
@@ -51,13 +52,15 @@ ROWS = 512
 class ScrubConfig(DescentConfig):
     """Rounds, weights and temperature."""
 
-    epochs: int = Field(default=5, ge=0)
-    """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch."""
-    max_epochs: int = Field(default=3, ge=0, json_schema_extra={"search": [2, 3]})
+    search = Search(max_epochs=(2, 3), min_passes=(1, 2), alpha=(0.001, 0.5))
+
+    epochs: int = Field(default=7, ge=0)
+    """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch. By default ten passes in all."""
+    max_epochs: int = Field(default=3, ge=0)
     """Rounds that begin with a max-epoch; fewer than ``epochs``, so that the last ones restore retain quality."""
     min_passes: int = Field(default=1, ge=1)
     """Passes of a min-epoch, each over as many random retain examples as there are forget examples."""
-    alpha: float = Field(default=0.5, ge=0, json_schema_extra={"search": [0.001, 0.5]})
+    alpha: float = Field(default=0.5, ge=0)
     """α, weight of the KL in min-epochs."""
     gamma: float = Field(default=1.0, ge=0)
     """γ, weight of the CE in min-epochs."""

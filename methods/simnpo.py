@@ -28,14 +28,19 @@ from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, r
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class SimNPOConfig(WeightedConfig):
     """The weights, the inverse temperature and the margin."""
 
-    beta: float = Field(default=0.7, gt=0, json_schema_extra={"search": [0.7, 2.5]})
+    search = Search(
+        {"beta": 4.5, "delta": 0.0, "gamma": 0.125}, beta=(0.7, 2.5, 4.5), delta=(0.0, 3.0), gamma=(0.125, 0.3, 1.0)
+    )
+
+    beta: float = Field(default=0.7, gt=0)
     """β, inverse temperature: how sharply the gradient vanishes beyond the margin."""
-    delta: float = Field(default=3.0, ge=0, json_schema_extra={"search": [0.0, 3.0]})
+    delta: float = Field(default=3.0, ge=0)
     """δ, the margin: NLL per token, in nats, up to which the gradient keeps (almost) full strength."""
 
 

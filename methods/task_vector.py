@@ -35,16 +35,15 @@ from genrec_unlearn_bench.unlearning.losses.suppression import ItemTexts
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class TaskVectorConfig(DescentConfig):
     """Fine-tuning, and the factor of the difference."""
 
-    lr: float = Field(default=1e-4, gt=0)
-    """AdamW learning rate of the fine-tuning; α is searched instead."""
-    epochs: int = Field(default=3, ge=0, json_schema_extra={"search": [1, 3, 10]})
-    """Passes over the forget set."""
-    alpha: float = Field(default=1.0, json_schema_extra={"search": [0.5, 1.0, 2.0, 5.0]})
+    search = Search(alpha=(0.5, 1.0, 2.0, 5.0))
+
+    alpha: float = Field(default=1.0)
     """α, factor of the subtracted difference; 0 is the original, −1 the fine-tuned model."""
     contrast: bool = False
     """Subtract the difference between fine-tuning on forget and on retain examples."""

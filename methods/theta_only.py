@@ -7,8 +7,6 @@ codebooks and so runs on every backbone. Updates all parameters. Requests for si
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
@@ -18,9 +16,6 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 class ThetaOnlyConfig(UnlearningLossConfig):
     """TRACER's losses and optimiser."""
-
-    epochs: int = Field(default=10, ge=0)
-    """Epochs over the forget set (TRACER's soft and hard epochs together)."""
 
 
 class ThetaOnly(UnlearningMethod[ThetaOnlyConfig]):

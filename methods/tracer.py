@@ -20,15 +20,17 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
+from genrec_unlearn_bench.unlearning.descent import Phase, descend, planned_steps
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
 
@@ -36,17 +38,19 @@ from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, Reass
 class TracerConfig(ReassignmentConfig):
     """The paper's settings; every ablation is a field here or in a base class."""
 
-    lambda_forget: float = Field(default=0.4, ge=0)
-    """λ1, weight of the forget loss; not tuned here, the learning rates are."""
     reassign: bool = True
     """Learn and apply φ; off trains only the network (the paper's ablation without reassignment)."""
-    soft_epochs: int = Field(default=8, ge=0)
-    """Epochs over the forget set with soft tokens."""
     hard_epochs: int = Field(default=2, ge=0)
-    """Epochs with the new, discrete SIDs (R10); soft and hard epochs together are the paper's ten."""
+    """Last epochs, but never all, which use the new, discrete SIDs (R10); those before use soft tokens."""
     surrogate_codebooks: bool = False
     """For SIDs without codebooks (P5's trees), use distances to centroids of the item features under each code (R20).
     Off by default, because they are not the tokenizer's."""
+
+    @property
+    def phases(self) -> tuple[int, int]:
+        """Soft and hard epochs: at least one soft epoch, if there is any."""
+        hard = min(self.hard_epochs, max(self.epochs - 1, 0))
+        return self.epochs - hard, hard
 
 
 class Tracer(UnlearningMethod[TracerConfig]):
@@ -69,6 +73,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
             "entropy_gate": False,
         },
     }
+    variant_search: ClassVar[Mapping[str, Search]] = {"tracer-no-reassignment": Search(phi_lr=None)}
     without: ClassVar[Mapping[Capability, str]] = {
         Capability.HAS_CODEBOOKS: "--set surrogate_codebooks=true measures distances to centroids of item features "
         "instead (docs/tracer.md, R20)"
@@ -82,23 +87,28 @@ class Tracer(UnlearningMethod[TracerConfig]):
         config = self.config
         model = recommender.clone()
         objective = Objective(config, request, recommender.sids)
-        optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
+        optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
         if not config.reassign or not request.items.any():
-            epochs = config.soft_epochs + config.hard_epochs
             train_with_discrete_sids(
-                model, objective, epochs=epochs, progress=progress, stage="hard", optimizer=optimizer
+                model, objective, epochs=config.epochs, progress=progress, stage="hard", optimizer=optimizer
             )
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
         progress.note("surrogate_codebooks", surrogates)
         measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
         phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
-        self._soft_phase(model, objective, phi, optimizer, progress)
+        steps = self._soft_phase(model, objective, phi, optimizer, progress)
         outcome = discretise(recommender.sids, phi.tokens.items, phi.assignment_logits())
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
         train_with_discrete_sids(
-            model, objective, epochs=config.hard_epochs, progress=progress, stage="hard", optimizer=optimizer
+            model,
+            objective,
+            epochs=config.phases[1],
+            progress=progress,
+            stage="hard",
+            optimizer=optimizer,
+            steps_before=steps,
         )
         return model
 
@@ -109,23 +119,19 @@ class Tracer(UnlearningMethod[TracerConfig]):
         phi: PhiTrainer,
         optimizer: torch.optim.Optimizer,
         progress: Progress,
-    ) -> None:
-        """Train φ and the network together: one batch, two optimisers (R16)."""
-        config, request = self.config, objective.request
-        model.module.train(config.dropout)
-        total = config.soft_epochs * steps_per_epoch(request.train, config.batch_size)
-        step = 0
-        for epoch in progress.track("soft", range(config.soft_epochs), total=config.soft_epochs):
-            generator = numpy_generator(request.seed, "soft", epoch)
-            for batch in paired_batches(request.train, config.batch_size, generator):
-                probs = phi.assignment_probs(step, total, progress)
-                losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(probs))
-                optimizer.zero_grad()
-                phi_values = phi.backward(losses, batch.forget, probs)
-                torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
-                optimizer.step()
-                phi.step()
-                progress.log("soft", step, losses.log_values() | phi_values)
-                step += 1
-                if progress.diverged:
-                    return
+    ) -> int:
+        """Train φ and the network together: one batch, two optimisers (R16). Returns the number of steps."""
+        request = objective.request
+        phase = Phase("soft", self.config.phases[0], optimizer, after_step=phi.step)
+        total = planned_steps(self.config, request, phase)
+        done = 0
+
+        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+            nonlocal done
+            probs = phi.assignment_probs(done, total, progress)
+            done += 1
+            losses = objective.losses(model, batch.forget, batch.retain, phi.tokens.soft_sids(probs))
+            phi_values = phi.backward(losses, batch.forget, probs)
+            return losses.log_values() | phi_values
+
+        return descend(model, request, self.config, step, progress, phase=phase)

@@ -40,14 +40,17 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import content_positions, reference_log_probs
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class UndialConfig(WeightedConfig):
     """The weights, and how far a token is demoted."""
 
+    search = Search(beta=(1.0, 3.0, 10.0))
+
     epochs: int = Field(default=10, ge=0)
     """Passes over the forget set (official: 10)."""
-    beta: float = Field(default=3.0, ge=0, json_schema_extra={"search": [1.0, 3.0, 10.0]})
+    beta: float = Field(default=3.0, ge=0)
     """β, taken off the forgotten token's logit; at 3, a probability of .9 becomes .31."""
     trie: bool = False
     """Demote codes by the share of concept items below them, instead of the target's codes."""
@@ -62,6 +65,7 @@ class Undial(UnlearningMethod[UndialConfig]):
         "undial-alone": {"alpha": 0.0},
         "undial-trie": {"trie": True},
     }
+    variant_search: ClassVar[Mapping[str, Search]] = {"undial-alone": Search(gamma=None)}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config

@@ -31,16 +31,19 @@ from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class WGAConfig(WeightedConfig):
     """The weights of the terms and of the tokens."""
 
-    lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4]})
+    search = Search(beta=(0.25, 0.5, 1.0), gamma=(0.3, 1.0, 3.0))
+
+    lr: float = Field(default=1e-4, gt=0)
     """AdamW learning rate."""
-    beta: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.25, 0.5, 1.0]})
+    beta: float = Field(default=1.0, ge=0)
     """β: how soon the weight of a token fades with its probability."""
-    gamma: float = Field(default=1.0, ge=0, json_schema_extra={"search": [1.0, 3.0]})
+    gamma: float = Field(default=1.0, ge=0)
     """Weight of the ascent."""
     weighting: Literal["wga", "tnpo", "wtnpo"] = "wga"
     """Weight of a token: p^β, or token-wise NPO's, or that times p^a."""

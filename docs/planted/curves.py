@@ -3,7 +3,7 @@
 ``python -m docs.planted.curves`` from the repository's root: writes curves.csv, curves.svg and curves.png beside this
 file, in minutes on one thread, the same each time. ``--from-csv`` draws again without running anything.
 
-One rule sets every method: its default configuration, with the largest learning rate of its own search space (runs are
+One rule sets every method: its default configuration, with the largest learning rate of the grid (runs are
 short here), a batch of 64, and the length of training on the x axis. Nothing is tuned, for no method and for no Ω.
 """
 
@@ -23,6 +23,7 @@ from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class, methods
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.search import LEARNING_RATES
 from tests import planted_overlap
 from tests.planted_overlap import OVERLAPS, OverlapWorld
 
@@ -47,20 +48,15 @@ def fields(config: type[Any], epochs: int) -> dict[str, Any]:
     known = config.model_fields
     found: dict[str, Any] = {"batch_size": 64}
     if "lr" in known:
-        found["lr"] = max(known["lr"].json_schema_extra["search"])
-    if "soft_epochs" in known:
-        # As in the default, a fifth of the epochs is hard.
-        hard = max(1, round(epochs / 5))
-        found |= {"soft_epochs": epochs - hard, "hard_epochs": hard}
-    else:
-        # SCRUB's max-epochs, as many of them as in its default.
-        found |= {"epochs": epochs, "max_epochs": max(1, round(0.6 * epochs))}
+        found["lr"] = max(LEARNING_RATES)
+    # As in the defaults, a fifth of TRACER's epochs is hard; SCRUB's max-epochs are three of five rounds.
+    found |= {"epochs": epochs, "hard_epochs": max(1, round(epochs / 5)), "max_epochs": max(1, round(0.6 * epochs))}
     return {name: value for name, value in found.items() if name in known}
 
 
 def lasting(config: type[Any]) -> bool:
     """Whether a longer training can be asked for."""
-    return bool({"epochs", "soft_epochs"} & set(config.model_fields))
+    return "epochs" in config.model_fields
 
 
 def measured(model: Recommender, world: OverlapWorld) -> tuple[float, float]:

@@ -16,7 +16,8 @@ from genrec_unlearn_bench.cli.ls import KINDS, kind_named, names_of, records_of
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from genrec_unlearn_bench.tuning.space import SearchSpace
+    from genrec_unlearn_bench.unlearning.method import MethodConfig
 
 
 def show(
@@ -105,7 +106,9 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
 
 
 def _method(name: str) -> Output:
+    from genrec_unlearn_bench.pipeline.tune import TRIALS
     from genrec_unlearn_bench.registry import find_method, load_class, source_digest
+    from genrec_unlearn_bench.tuning.space import search_space
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
     entry = find_method(name)
@@ -113,11 +116,14 @@ def _method(name: str) -> Output:
     if entry.kind == "reference":
         return card(f"{entry.name}: a reference row", {**content, "doc": entry.summary}, entry.summary)
     found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
+    space = search_space(found, entry.name, entry.fields, {})
+    trials = space.trials(TRIALS)
     view = {
         "requires": sorted(found.requires),
         "source": str(entry.source or entry.target),
         "variant": entry.summary if entry.variant_of else "",
-        "config": _fields(found.Config),
+        "config": _fields(found.Config, space),
+        "trials": f"{len(trials)} of {space.size} configurations" if space.values else "nothing to search",
         "variants": [{"name": variant, "changes": dict(fields)} for variant, fields in found.variants.items()],
     }
     content |= {"doc": _doc(found), **view, "variants": dict(found.variants), "fields": dict(entry.fields)}
@@ -219,14 +225,13 @@ def _doc(found: object) -> str:
     return inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
 
 
-def _fields(model: type[BaseModel]) -> list[dict[str, Any]]:
+def _fields(config: type[MethodConfig], space: SearchSpace) -> list[dict[str, Any]]:
     from pydantic import BaseModel
 
     out = []
-    for name, info in model.model_fields.items():
-        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    for name, info in config.model_fields.items():
         default: Any = info.get_default(call_default_factory=True) if not info.is_required() else None
         default = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
         doc = " ".join((info.description or "").split())
-        out.append({"name": name, "default": default, "search": extra.get("search"), "doc": doc})
+        out.append({"name": name, "default": default, "search": list(space.values.get(name, ())) or None, "doc": doc})
     return out

@@ -50,7 +50,7 @@ def tune(
     fixed: Fixed = None,
     cache_dir: options.CacheDir = None,
 ) -> Output:
-    """Try at most 12 configurations of a method and take the one that forgets most while it keeps 97 % of the rest.
+    """Try 12 configurations of a method and take one that forgets most while it keeps 97 % of the rest.
 
     Validation data decides, at seeds that are not reported. Finished trials are kept: the same call goes on after an
     interrupt. `bench run --ruleset tuned` reads the choice.
@@ -122,7 +122,7 @@ def _table(choice: Choice) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from genrec_unlearn_bench.tuning.rule import is_feasible
+    from genrec_unlearn_bench.tuning.rule import is_feasible, worst_case
 
     seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]
@@ -130,29 +130,40 @@ def _table(choice: Choice) -> RenderableType:
     title = " · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds))
     table = sheet([], ["trial", *varying, *heads, ""], title=title, right=[*varying, *heads])
     before = choice.original
-    numbers = [_number(before.forget_hr), _number(before.retain_ndcg), "1.000", "", "", ""]
+    numbers = [_number(worst_case(before)), _number(before.retain_ndcg), "1.000", "", "", ""]
     table.add_row("original", *([""] * len(varying)), *numbers, end_section=True)
     for number, trial in enumerate(choice.trials):
         mark = ("◀" if choice.feasible else "◀ nearest") if number == choice.chosen else ""
         feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
         values = [f"{value:g}" if isinstance(value, float) else str(value) for value in map(trial.config.get, varying)]
-        numbers = [_number(trial.forget_hr), _number(trial.retain_ndcg), _ratio(trial, before), f"{trial.seconds:.1f}"]
+        numbers = [
+            _number(worst_case(trial)),
+            _number(trial.retain_ndcg),
+            _ratio(trial, before),
+            f"{trial.seconds:.1f}",
+        ]
         label = str(number + 1) if number else "default"
         table.add_row(label, *values, *numbers, feasible, mark, style="bold" if mark else None)
     return Group(table, Text("\n".join(_captions(choice)), style="dim"))
 
 
 def _captions(choice: Choice) -> list[str]:
+    from genrec_unlearn_bench.tuning.rule import BEAM
+
     lines = [
-        f"validation alone, beam 10 · feasible: retain NDCG@10 at least {choice.floor} of the original's",
-        "chosen: lowest forget HR@10 of the feasible",
+        f"validation alone, beam {BEAM} · feasible: retain NDCG@10 at least {choice.floor} of the original's"
+        + (f", near the concept {choice.near_floor}" if choice.original.near_ndcg is not None else ""),
+        "chosen: the best retain of the feasible whose forget HR@10 cannot be told apart from the lowest "
+        f"(sign-flip over users, {choice.level:.0%})",
     ]
     if not choice.searched:
         lines.append(f"{choice.method} lists no values to search: there is nothing to tune, and its default is taken")
     elif choice.space > len(choice.trials):
-        lines.append(f"{len(choice.trials)} of {choice.space} configurations were tried: the default and a fixed draw")
+        lines.append(f"{len(choice.trials)} of {choice.space} configurations were tried, even over the learning rates")
+    else:
+        lines.append(f"its space was tried whole: {choice.space} configurations")
     if not choice.feasible:
-        lines.append("no trial was feasible: the one that keeps most was taken, and is flagged in every result")
+        lines.append("no trial was feasible: the nearest to it was taken, and is flagged in every result")
     lines.append(f"all trials: {choice.seconds:.1f} s")
     return lines
 

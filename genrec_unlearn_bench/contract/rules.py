@@ -9,7 +9,6 @@ import ast
 import contextlib
 import inspect
 import io
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -33,13 +32,13 @@ from genrec_unlearn_bench.registry import (
     variants_of,
 )
 from genrec_unlearn_bench.store.manifest import canonical
-from genrec_unlearn_bench.tuning.rule import configurations, search_space
+from genrec_unlearn_bench.tuning.space import search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 Method = type[UnlearningMethod[Any]]
 
 MAX_TRIALS = 12
-"""Largest search space of a method."""
+"""The most configurations that ``bench tune`` tries."""
 
 GENERATOR = 'draw from numpy_generator(request.seed, "my-method") or torch_generator(…) of genrec_unlearn_bench.seeding'
 
@@ -68,8 +67,8 @@ RULES = {
         "give every field a default of a plain type (numbers, strings, booleans, tuples, null)",
     ),
     "search-space": (
-        f"the search space holds at most {MAX_TRIALS} configurations",
-        'list few values, all valid, in few fields: json_schema_extra={"search": [0.1, 1.0]}',
+        "the search space names fields of the configuration, with values that they take",
+        "declare it in the configuration: search = Search(gamma=(0.1, 0.3, 1.0))",
     ),
     "variant-fields": ("every variant is a valid configuration", "name fields of the configuration, with valid values"),
     "declarations": (
@@ -237,6 +236,8 @@ def import_rule(entry: Entry) -> tuple[Method | None, RuleResult]:
             # mypy: the class may be abstract.
             found: Method = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
     except BenchError as fault:
+        if isinstance(fault.__cause__, ConfigError):
+            return None, broken("search-space", *fault.__cause__.faults, hint=fault.__cause__.hint)
         return None, broken("import", fault.what, hint=fault.hint)
     if inspect.isabstract(found):
         missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
@@ -279,15 +280,12 @@ def _default_faults(config: type[MethodConfig]) -> list[str]:
 
 def _search_space(method: Method) -> RuleResult:
     try:
-        space = search_space(method.Config)
-        count = math.prod(len(values) for values in space.values())
-        if count > MAX_TRIALS:
-            sizes = " × ".join(f"{len(values)} of {name}" for name, values in space.items())
-            return broken("search-space", f"{count} configurations: {sizes}")
-        made = configurations(method.Config, {}, name=method.name, limit=MAX_TRIALS)
+        space = search_space(method, method.name, {}, {})
+        made = space.trials(MAX_TRIALS)
     except ConfigError as fault:
         return broken("search-space", *fault.faults)
-    return judged("search-space", (), f"{len(made)} over {', '.join(space) or 'nothing: the default alone'}")
+    fields = ", ".join(space.values) or "nothing: the default alone"
+    return judged("search-space", (), f"{len(made)} of {space.size} configurations over {fields}")
 
 
 def _variant_faults(entry: Entry, method: Method) -> Iterator[str]:

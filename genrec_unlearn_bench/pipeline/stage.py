@@ -142,7 +142,8 @@ class StageLog(Progress):
                 line = {"stage": step.stage, "step": step.step, "losses": losses}
                 handle.write(json.dumps(line, allow_nan=False) + "\n")
         notes = {name: _finite(value) for name, value in self.notes.items()}
-        write_json(folder / NOTES, {"diverged": self.diverged, "steps": len(self.steps), "notes": notes})
+        steps = len(self.steps) if self.optimiser_steps is None else self.optimiser_steps
+        write_json(folder / NOTES, {"diverged": self.diverged, "steps": steps, "notes": notes})
 
 
 def read_notes(folder: Path) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
-from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, configurations, mean_trial, search_space
+from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, mean_trial
+from genrec_unlearn_bench.tuning.space import SearchSpace, search_space
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.unlearning.method import MethodConfig
@@ -89,7 +90,8 @@ def tune(
     """
     progress, catalogue = progress or Progress(), Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)
-    configs, space = _configurations(resolved, request.trials)
+    space = _space(resolved)
+    configs = space.trials(request.trials)
     runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
     # A configuration that the backbone cannot serve shows before the first minute is spent.
     trials = [
@@ -108,17 +110,15 @@ def tune(
     return _tuned(request, resolved, [start.measured for start in starts], found, space, manifest)
 
 
-def _configurations(resolved: ResolvedRequest, limit: int) -> tuple[tuple[MethodConfig, ...], int]:
-    """The configurations to try, and the size of the search space."""
+def _space(resolved: ResolvedRequest) -> SearchSpace:
+    """The search space of the resolved method or variant."""
     if resolved.method is None:
         raise UsageError(
             f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
             hint="--method tracer, for example (bench ls methods)",
         )
-    fixed = {**resolved.entry.fields, **resolved.request.method_set}
-    config, name = type(resolved.method_config), resolved.entry.name
-    everything = configurations(config, fixed, name=name, limit=1 << 62)
-    return configurations(config, fixed, name=name, limit=limit), len(everything)
+    entry = resolved.entry
+    return search_space(type(resolved.method), entry.name, entry.fields, resolved.request.method_set)
 
 
 def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
@@ -148,8 +148,9 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
 
 
 def _measured(seed: int, scores: ValidationScores, **fields: Any) -> Measured:
-    numbers = {"forget_hr": scores.forget_hr, "retain_ndcg": scores.retain_ndcg, "validate_seconds": scores.seconds}
-    return Measured(seed=seed, **numbers, **fields)
+    names = ("forget_hr", "retain_ndcg", "exposed_hr", "near_ndcg", "forget_hits", "exposed_hits")
+    numbers = {name: getattr(scores, name) for name in names}
+    return Measured(seed=seed, validate_seconds=scores.seconds, **numbers, **fields)
 
 
 def _validated(
@@ -184,7 +185,7 @@ def _tuned(
     resolved: ResolvedRequest,
     originals: Sequence[Measured],
     trials: Sequence[Trial],
-    space: int,
+    space: SearchSpace,
     manifest: TaskManifest,
 ) -> Tuned:
     entry = resolved.entry
@@ -193,9 +194,8 @@ def _tuned(
     if chosen is None:
         raise BenchError(
             f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose",
-            hint="list smaller learning rates in the method's search space, or --set a smaller one",
+            hint="hold a smaller learning rate: --set lr=1e-6",
         )
-    searched = search_space(type(resolved.method_config), {**entry.fields, **request.run.method_set})
     choice = Choice(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
@@ -211,8 +211,8 @@ def _tuned(
         method=entry.name,
         method_digest=source_digest(entry),
         seeds=request.seeds,
-        searched=tuple(searched),
-        space=space,
+        searched=tuple(space.values),
+        space=space.size,
         original=before,
         trials=tuple(trials),
         chosen=chosen[0],

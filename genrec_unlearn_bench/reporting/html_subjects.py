@@ -34,7 +34,7 @@ class ConfigField(NamedTuple):
     name: str
     default: str
     about: str
-    search: str
+    search: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,31 @@ def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
     assigned = [line for line in (node.body if node else ()) if isinstance(line, ast.Assign)]
     configs = [ast.unparse(line.value) for line in assigned if ast.unparse(line.targets[0]) == "Config"]
     levels = [level for name in configs for level in _lineage(path, name)]
-    return tuple({field.name: field for level in reversed(levels) for field in _own_fields(level)}.values())
+    search: dict[str, str] = {}
+    for level in reversed(levels):
+        search |= _declared_search(level)
+    fields = {field.name: field for level in reversed(levels) for field in _own_fields(level)}
+    return tuple(field._replace(search=search.get(field.name, "")) for field in fields.values())
+
+
+def _declared_search(node: ast.ClassDef) -> dict[str, str]:
+    """Field -> its values, from ``search = Search(…)`` in a class; a shared grid is named by a constant."""
+    for line in node.body:
+        if isinstance(line, ast.Assign) and _named(line) == "search" and isinstance(line.value, ast.Call):
+            return {word.arg: _values(word.value) for word in line.value.keywords if word.arg}
+    return {}
+
+
+def _values(value: ast.expr) -> str:
+    if isinstance(value, ast.Name):
+        home = _ROOT / "unlearning" / "search.py"
+        found = [line.value for line in _tree(home).body if isinstance(line, ast.Assign) and _named(line) == value.id]
+        return _plain(found[0]) if found else value.id
+    return "" if ast.unparse(value) == "None" else _plain(value)
+
+
+def _named(line: ast.Assign) -> str:
+    return ast.unparse(line.targets[0])
 
 
 def _method_page(entry: Entry, known: Mapping[str, Entry]) -> MethodPage:
@@ -135,14 +159,11 @@ def _own_fields(node: ast.ClassDef) -> Iterator[ConfigField]:
             continue
         text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
         about = " ".join(text.split()) if isinstance(text, str) else ""
-        default, search = line.value, None
+        default = line.value
         if isinstance(default, ast.Call) and ast.unparse(default.func) == "Field":
             given = {word.arg: word.value for word in default.keywords}
             default = given.get("default", default.args[0] if default.args else None)
-            extra = given.get("json_schema_extra")
-            pairs = zip(extra.keys, extra.values, strict=True) if isinstance(extra, ast.Dict) else ()
-            search = next((value for key, value in pairs if key is not None and ast.unparse(key) == "'search'"), None)
-        yield ConfigField(line.target.id, _plain(default), about, _plain(search))
+        yield ConfigField(line.target.id, _plain(default), about)
 
 
 def _plain(value: ast.expr | None) -> str:

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageErro
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.manifest import content_key, plain
-from genrec_unlearn_bench.tuning.rule import FLOOR, RULE, Trial, choose
+from genrec_unlearn_bench.tuning.rule import FLOOR, LEVEL, NEAR_FLOOR, RULE, Trial, choose
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import BackboneConfig
@@ -67,17 +67,19 @@ class Choice(StrictModel):
     """Tuning seeds; no result may be reported at one of them."""
     rule: str = RULE
     floor: float = FLOOR
+    near_floor: float = NEAR_FLOOR
+    level: float = LEVEL
     searched: tuple[str, ...]
     """Fields that were tried at several values; empty where there was nothing to tune."""
     space: int = Field(ge=1)
-    """Size of the search space, the default included; where it is too large, a draw was tried."""
+    """Size of the search space, the default included; one larger than the budget was tried in part."""
     original: Trial
     """The recommender before unlearning."""
     trials: tuple[Trial, ...] = Field(min_length=1)
     chosen: int = Field(ge=0)
     """Position of the chosen trial."""
     feasible: bool
-    """Whether it keeps enough of the retain quality; if not, it is the one that keeps most."""
+    """Whether it keeps enough of the retain quality; if not, it is the nearest to that."""
     seconds: float
     """All trials together."""
     command: str

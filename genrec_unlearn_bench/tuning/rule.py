@@ -1,74 +1,52 @@
-"""Tuning rule (protocol, sec. 5): the configurations that are tried, their validation numbers, and the choice.
+"""Tuning rule (protocol, sec. 5): validation numbers of the tried configurations, and the choice among them.
 
-The search space is the product of the values that a method's configuration fields list under ``search``; a method that
-lists nothing has one configuration, its default. Where there are more than may be tried, the default is kept and the
-rest drawn without replacement by the method's name alone: the same for every task and backbone, and fewer trials are a
-part of more.
+Feasible is a trial that keeps 97 % of the original's retain NDCG@10 and, where it was measured, 90 % of its NDCG@10 on
+the retain rows near the concept. All numbers are from validation, and means over the tuning seeds.
 
-The choice is the lowest forget HR@10 among the trials that keep 97 % of the original's retain NDCG@10, both on
-validation and as means over the tuning seeds. Ties in HR@10 go to the higher retain NDCG@10, then to the earlier trial.
-Where none keeps enough, the one that keeps most is taken and flagged. A trial that diverged is never taken.
+Among the feasible, the lowest worst-case forget HR@10 sets the mark (``worst_case``). Those that cannot be told apart
+from it are equally good at forgetting: a paired one-sided sign-flip test over users does not reject at 5 %
+(``higher_than``). Of these the one with the best retain NDCG@10 is taken, the earlier one of equals. Without it, the
+choice between .030 and .031 on a few hundred rows would be noise that costs retain quality.
+
+If no trial is feasible, the nearest to it is taken and flagged. A trial that diverged, or whose numbers are NaN, is
+never taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.method import MethodConfig
+import numpy as np
+
+from genrec_unlearn_bench.config import StrictModel
 
 FLOOR = 0.97
 """Share of the original's retain NDCG@10 that must be left."""
 
+NEAR_FLOOR = 0.9
+"""Share of the original's retain-near NDCG@10 that must be left."""
+
+LEVEL = 0.05
+"""One-sided level of the test against the lowest forget score; each trial is tested alone, without a correction."""
+
 BEAM = 10
 """Beam width of the validation."""
+
+ROWS = 5000
+"""Largest number of validation examples of each part; the same ones for all trials and seeds."""
 
 TIE = 1e-9
 """Differences below it are rounding."""
 
 RULE = (
-    f"lowest forget-validation HR@10 with retain-validation NDCG@10 >= {FLOOR} x original, means over the tuning "
-    f"seeds, beam {BEAM}; ties to the higher retain NDCG@10, then to the earlier trial; none feasible: highest retain "
-    "NDCG@10"
+    f"retain-validation NDCG@10 >= {FLOOR} x original, and retain-near >= {NEAR_FLOOR} x original where measured; of "
+    f"these, the trials whose worst-case forget-validation HR@10 a paired one-sided sign-flip test over users does not "
+    f"find higher than the lowest (level {LEVEL}); of these, the highest retain NDCG@10, then the earlier trial; means "
+    f"over the tuning seeds, beam {BEAM}, at most {ROWS} rows of each part; none feasible: the nearest"
 )
-
-
-def search_space(config: type[MethodConfig], fixed: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
-    """Field -> the values that may be tried, without the fields that are ``fixed``."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for name, field in config.model_fields.items():
-        extra = field.json_schema_extra
-        values = extra.get("search") if isinstance(extra, dict) else None
-        if values is None or name in (fixed or {}):
-            continue
-        if not isinstance(values, list | tuple) or not values:
-            raise ConfigError([f"{name}: `search` is to be a list of values, not {values!r}"], where=config.__name__)
-        found[name] = tuple(values)
-    return found
-
-
-def configurations(
-    config: type[MethodConfig], fixed: Mapping[str, Any], *, name: str, limit: int
-) -> tuple[MethodConfig, ...]:
-    """At most ``limit`` different configurations, the default (with ``fixed`` in it) first.
-
-    Raises ConfigError where ``fixed`` or a listed value is none the method takes.
-    """
-    space = search_space(config, fixed)
-    default = parse(config, fixed, where="--set")
-    made = {default.model_dump_json(): default}
-    for values in product(*space.values()):
-        one = parse(config, {**fixed, **dict(zip(space, values, strict=True))}, where=f"the search space of {name}")
-        made.setdefault(one.model_dump_json(), one)
-    rest = list(made.values())[1:]
-    if len(rest) > limit - 1:
-        drawn = numpy_generator(0, "tuning", name).permutation(len(rest))[: limit - 1]
-        rest = [rest[index] for index in sorted(drawn.tolist())]
-    return (default, *rest)
 
 
 class Measured(StrictModel):
@@ -76,9 +54,17 @@ class Measured(StrictModel):
 
     seed: int
     forget_hr: float | None
-    """HR@10 of the forget part; null where the trial diverged."""
+    """HR@10 of the forget part as served; null where the trial diverged."""
     retain_ndcg: float | None
     """NDCG@10 of the retain part; null where the trial diverged."""
+    exposed_hr: float | None = None
+    """HR@10 of the forget part in the original IDs without serving rules; null where it was not measured."""
+    near_ndcg: float | None = None
+    """NDCG@10 of the retain rows near the concept; null where it was not measured."""
+    forget_hits: tuple[int, ...] | None = None
+    """User of every forget row with its target among the first ten, as served; null where it was not kept."""
+    exposed_hits: tuple[int, ...] | None = None
+    """The same in the original IDs."""
     unlearn_seconds: float = 0.0
     """Wall-clock of unlearning; 0 for the original."""
     validate_seconds: float = 0.0
@@ -95,6 +81,10 @@ class Trial(StrictModel):
     """Mean HR@10 of the forget part; null where the trial diverged at some seed."""
     retain_ndcg: float | None
     """Mean NDCG@10 of the retain part; null where the trial diverged at some seed."""
+    exposed_hr: float | None = None
+    """Mean HR@10 in the original IDs; null where it was not measured at every seed."""
+    near_ndcg: float | None = None
+    """Mean NDCG@10 of the retain rows near the concept; null where it was not measured at every seed."""
     seconds: float
     """Unlearning and validation, all seeds together."""
     diverged: bool
@@ -105,37 +95,106 @@ class Trial(StrictModel):
 def mean_trial(config: dict[str, Any], seeds: Sequence[Measured]) -> Trial:
     """A trial from what was measured at every seed."""
     diverged = any(one.diverged for one in seeds)
+    names = ("forget_hr", "retain_ndcg", "exposed_hr", "near_ndcg")
     return Trial(
         config=config,
-        forget_hr=None if diverged else _mean([one.forget_hr for one in seeds]),
-        retain_ndcg=None if diverged else _mean([one.retain_ndcg for one in seeds]),
+        **{name: None if diverged else _mean([getattr(one, name) for one in seeds]) for name in names},
         seconds=sum(one.unlearn_seconds + one.validate_seconds for one in seeds),
         diverged=diverged,
         seeds=tuple(seeds),
     )
 
 
+def worst_case(trial: Trial) -> float | None:
+    """The primary forget score: HR@10 as served or in the original IDs, whichever is higher."""
+    known = [value for value in (trial.forget_hr, trial.exposed_hr) if value is not None]
+    return None if trial.forget_hr is None else max(known)
+
+
 def is_feasible(trial: Trial, original: Trial) -> bool:
-    """Whether the trial keeps enough of the original's quality on the retain part."""
-    if trial.retain_ndcg is None or original.retain_ndcg is None:
-        return False
-    return trial.retain_ndcg >= FLOOR * original.retain_ndcg - TIE
+    """Whether the trial keeps enough of the original's quality on the retain part, and near the concept."""
+    return _kept(trial, original) >= 1 - TIE
 
 
 def choose(trials: Sequence[Trial], original: Trial) -> tuple[int, bool] | None:
     """Index of the trial that the rule takes, and whether it is feasible; None where every one diverged."""
-    sound = [(index, trial.forget_hr, trial.retain_ndcg) for index, trial in enumerate(trials)]
-    known = [(i, hr, ndcg) for i, hr, ndcg in sound if hr is not None and ndcg is not None and not trials[i].diverged]
+    known = [index for index, trial in enumerate(trials) if _is_known(trial)]
     if not known:
         return None
-    feasible = [one for one in known if is_feasible(trials[one[0]], original)]
+    feasible = [index for index in known if is_feasible(trials[index], original)]
     if not feasible:
-        most = max(ndcg for _, _, ndcg in known)
-        return next(i for i, _, ndcg in known if ndcg >= most - TIE), False
-    least = min(hr for _, hr, _ in feasible)
-    tied = [(i, ndcg) for i, hr, ndcg in feasible if hr <= least + TIE]
-    most = max(ndcg for _, ndcg in tied)
-    return next(i for i, ndcg in tied if ndcg >= most - TIE), True
+        return _first_highest(known, [_kept(trials[index], original) for index in known]), False
+    forget = [_number(worst_case(trials[index])) for index in feasible]
+    # Of several at the mark, the one that keeps most.
+    level = [index for index, score in zip(feasible, forget, strict=True) if score <= min(forget) + TIE]
+    lowest = trials[_first_highest(level, [_number(trials[index].retain_ndcg) for index in level])]
+    equal = [index for index in feasible if not higher_than(trials[index], lowest)]
+    return _first_highest(equal, [_number(trials[index].retain_ndcg) for index in equal]), True
+
+
+def higher_than(trial: Trial, lowest: Trial) -> bool:
+    """Whether the trial's worst-case forget score is higher than the lowest one's, at ``LEVEL``.
+
+    Without kept rows there is nothing to test, and any difference counts.
+    """
+    if _number(worst_case(trial)) <= _number(worst_case(lowest)) + TIE:
+        return False
+    hits, least = _worst_hits(trial), _worst_hits(lowest)
+    if hits is None or least is None:
+        return True
+    return sign_flip_p([hits[user] - least[user] for user in {*hits, *least}]) <= LEVEL
+
+
+def sign_flip_p(differences: Sequence[int]) -> float:
+    """One-sided p of a positive sum, if each difference could as well have the other sign.
+
+    Exact: the distribution of the sum is built by convolution. Where all differences are -1, 0 or 1 it is McNemar's.
+    """
+    sizes = [abs(difference) for difference in differences if difference]
+    weights = np.ones(1)
+    for size in sizes:
+        longer = np.zeros(len(weights) + 2 * size)
+        longer[: len(weights)] += weights / 2
+        longer[2 * size :] += weights / 2
+        weights = longer
+    # weights[k] is the probability of the sum k - sum(sizes).
+    return min(1.0, float(weights[sum(differences) + sum(sizes) :].sum()))
+
+
+def _worst_hits(trial: Trial) -> Counter[int] | None:
+    """Hits of each user over all seeds, from the decoding that ``worst_case`` takes; None where they were not kept."""
+    exposed = trial.exposed_hr is not None and trial.exposed_hr > _number(trial.forget_hr)
+    parts = [one.exposed_hits if exposed else one.forget_hits for one in trial.seeds]
+    known = [part for part in parts if part is not None]
+    return Counter(user for part in known for user in part) if known and len(known) == len(parts) else None
+
+
+def _is_known(trial: Trial) -> bool:
+    scores = (worst_case(trial), trial.retain_ndcg)
+    return not trial.diverged and all(score is not None and math.isfinite(score) for score in scores)
+
+
+def _kept(trial: Trial, original: Trial) -> float:
+    """What is left of the original's quality as a share of what must be left, the smaller of retain and retain-near."""
+    shares = []
+    for name, floor in (("retain_ndcg", FLOOR), ("near_ndcg", NEAR_FLOOR)):
+        left, whole = getattr(trial, name), getattr(original, name)
+        if whole is None and name == "near_ndcg":
+            continue
+        # Near rows that were measured of the original and not of the trial are a fault, not a pass.
+        if left is None or whole is None or not math.isfinite(left) or not math.isfinite(whole):
+            return -math.inf
+        shares.append(left / (floor * whole) if whole > 0 else math.inf)
+    return min(shares)
+
+
+def _first_highest(indices: Sequence[int], scores: Sequence[float]) -> int:
+    """The first index whose score is the highest, up to rounding."""
+    return next(index for index, score in zip(indices, scores, strict=True) if score >= max(scores) - TIE)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

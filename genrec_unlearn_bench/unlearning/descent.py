@@ -1,4 +1,4 @@
-"""The training loop of the gradient methods.
+"""The training loop of all gradient methods.
 
 One epoch is one pass over the forget examples, each batch paired with as many random retain examples. A method supplies
 a function that computes the gradients of one batch; AdamW, clipping, warm-up, the ceiling on the retain loss, and the
@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from pydantic import Field
@@ -22,6 +24,7 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.reference import mean_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
 
 Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
 """Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
@@ -29,17 +32,20 @@ among them."""
 
 STAGE = "unlearn"
 CEILING_ROWS = 512
+CEILING = "the ceiling on the retain loss"
 
 
 class DescentConfig(MethodConfig):
     """Optimiser and length of training; methods change defaults and add fields."""
 
-    lr: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4, 1e-3]})
-    """AdamW learning rate. The TRACER paper tunes baselines over these three."""
+    search = Search(lr=LEARNING_RATES, epochs=EPOCHS)
+
+    lr: float = Field(default=1e-4, gt=0)
+    """AdamW learning rate."""
     batch_size: int = Field(default=128, ge=1)
     """Forget examples per step, paired with as many retain examples; a smaller forget set makes one smaller batch."""
-    epochs: int = Field(default=5, ge=0)
-    """Passes over the forget set."""
+    epochs: int = Field(default=10, ge=0)
+    """Passes over the forget set. The default, open-unlearning's, is the same budget for all methods."""
     max_steps: int | None = Field(default=None, ge=1)
     """Largest number of optimiser steps; null sets no limit."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -57,10 +63,38 @@ class DescentConfig(MethodConfig):
     """Steps between two checks of the ceiling."""
 
 
-def planned_steps(config: DescentConfig, request: ForgetRequest) -> int:
+@dataclass(frozen=True)
+class Phase:
+    """A part of a training that has several, or that ends for a reason of its own.
+
+    Warm-up and ceiling are those of one phase; the limit on steps holds for all of them together.
+
+    Attributes:
+        stage: Name in the log and in notes, by which the batches are drawn.
+        epochs: Passes over the forget set; None for those of the configuration.
+        optimizer: The optimiser of an earlier phase, with its state; None makes an AdamW.
+        steps_before: Steps of earlier phases.
+        after_step: Called after each step, for what a second optimiser trains.
+        stop: Gives the reason to stop after the step with these terms; empty to go on.
+    """
+
+    stage: str = STAGE
+    epochs: int | None = None
+    optimizer: torch.optim.Optimizer | None = None
+    steps_before: int = 0
+    after_step: Callable[[], None] = lambda: None
+    stop: Callable[[Mapping[str, float]], str] = lambda terms: ""
+
+
+WHOLE = Phase()
+"""A training of one phase."""
+
+
+def planned_steps(config: DescentConfig, request: ForgetRequest, phase: Phase = WHOLE) -> int:
     """Number of optimiser steps unless training stops early."""
-    steps = config.epochs * steps_per_epoch(request.train, config.batch_size)
-    return steps if config.max_steps is None else min(steps, config.max_steps)
+    epochs = config.epochs if phase.epochs is None else phase.epochs
+    steps = epochs * steps_per_epoch(request.train, config.batch_size)
+    return steps if config.max_steps is None else min(steps, max(config.max_steps - phase.steps_before, 0))
 
 
 def backward(loss: Tensor) -> None:
@@ -76,21 +110,25 @@ def descend(
     *,
     parameters: Iterable[nn.Parameter] | None = None,
     batches: Callable[[int], Iterable[PairedBatch]] | None = None,
-) -> None:
-    """Train ``model`` in place.
+    phase: Phase = WHOLE,
+) -> int:
+    """Train ``model`` in place; returns the number of optimiser steps, which ``progress`` counts as well.
 
     A step whose terms or gradients are not finite is not taken: the run is marked as diverged and ends with the
-    weights it had. Notes ``unlearn.stopped_at`` and ``unlearn.stopped_for`` if it ends early.
+    weights it had. Notes ``<stage>.stopped_at`` and ``<stage>.stopped_for`` if it ends early.
 
     Args:
         parameters: Parameters to train, while all others are frozen; None means all that require gradients.
         batches: Batches of an epoch, by its index; None means ``paired_batches`` of the request's train part.
     """
     trained = [p for p in (model.module.parameters() if parameters is None else parameters) if p.requires_grad]
+    drawn = partial(_paired, request, config.batch_size, phase.stage) if batches is None else batches
     with _only(model.module, trained):
-        _descend(model, request, config, step, progress, trained, batches)
+        taken = _descend(model, request, config, step, progress, trained, drawn, phase)
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
+    progress.optimiser_steps = (progress.optimiser_steps or 0) + taken
+    return taken
 
 
 def _descend(
@@ -100,17 +138,18 @@ def _descend(
     step: Step,
     progress: Progress,
     trained: list[nn.Parameter],
-    batches: Callable[[int], Iterable[PairedBatch]] | None,
-) -> None:
-    optimizer = torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay)
-    total = planned_steps(config, request)
+    batches: Callable[[int], Iterable[PairedBatch]],
+    phase: Phase,
+) -> int:
+    optimizer = phase.optimizer or torch.optim.AdamW(trained, lr=config.lr, weight_decay=config.weight_decay)
+    total = planned_steps(config, request, phase)
     ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
     model.module.train(config.dropout)
+    epochs = config.epochs if phase.epochs is None else phase.epochs
+    stop = partial(_note_stop, progress, phase.stage)
     done = 0
-    for epoch in progress.track(STAGE, range(config.epochs), total=config.epochs):
-        generator = numpy_generator(request.seed, STAGE, epoch)
-        drawn = paired_batches(request.train, config.batch_size, generator) if batches is None else batches(epoch)
-        for batch in drawn:
+    for epoch in progress.track(phase.stage, range(epochs), total=epochs):
+        for batch in batches(epoch):
             if done >= total:
                 break
             for group in optimizer.param_groups:
@@ -118,17 +157,23 @@ def _descend(
             model.module.zero_grad(set_to_none=True)
             terms = {name: _as_float(value) for name, value in step(batch).items()}
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
-            progress.log(STAGE, done, {**terms, "gradient_norm": norm})
+            progress.log(phase.stage, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
-                _note_stop(progress, done, "a loss or gradient that is not finite")
-                return
+                return stop(done, "a loss or gradient that is not finite")
             optimizer.step()
+            phase.after_step()
             done += 1
             if ceiling is not None and done % config.check_every == 0 and ceiling.exceeded():
-                _note_stop(progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
-                return
+                return stop(ceiling.steps_kept(done), CEILING, done)
+            if reason := phase.stop(terms):
+                return stop(done, reason)
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
-        _note_stop(progress, ceiling.steps_kept(done), "the ceiling on the retain loss")
+        return stop(ceiling.steps_kept(done), CEILING, done)
+    return done
+
+
+def _paired(request: ForgetRequest, size: int, stage: str, epoch: int) -> Iterator[PairedBatch]:
+    return paired_batches(request.train, size, numpy_generator(request.seed, stage, epoch))
 
 
 def _as_float(value: Tensor | float) -> float:
@@ -154,9 +199,11 @@ def _only(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[Non
             parameter.requires_grad_(required)
 
 
-def _note_stop(progress: Progress, steps: int, reason: str) -> None:
-    progress.note(f"{STAGE}.stopped_at", steps)
-    progress.note(f"{STAGE}.stopped_for", reason)
+def _note_stop(progress: Progress, stage: str, kept: int, reason: str, taken: int | None = None) -> int:
+    """Note after how many steps the weights were kept, and why; returns the number of steps taken."""
+    progress.note(f"{stage}.stopped_at", kept)
+    progress.note(f"{stage}.stopped_for", reason)
+    return kept if taken is None else taken
 
 
 class _RetainCeiling:

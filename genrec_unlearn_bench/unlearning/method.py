@@ -9,15 +9,32 @@ from typing import Any, ClassVar, Generic, TypeVar
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search, check_fields, check_search
 
 
 class MethodConfig(StrictModel):
     """Base of a method's configuration: frozen, strict, a docstring below every field.
 
-    A field that may be tuned lists its values: ``Field(default=1e-4, json_schema_extra={"search": [1e-5, 1e-4]})``.
+    ``search`` declares what ``bench tune`` may try: ``search = Search(gamma=(0.1, 0.3, 1.0))``. It adds to the
+    declaration of the class that is extended, and is checked when the class is made (ConfigError).
     """
+
+    search: ClassVar[Search] = Search()
+    """Fields and values to try, inherited ones included."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        check_fields(cls)
+        if "search" in vars(cls):
+            own = vars(cls)["search"]
+            inherited = next((base.search for base in cls.__mro__[1:] if issubclass(base, MethodConfig)), Search())
+            found = own.over(inherited) if isinstance(own, Search) else own
+            check_search(found, cls, where=cls.__name__)
+            cls.search = found
 
 
 C = TypeVar("C", bound=MethodConfig)
@@ -34,11 +51,24 @@ class UnlearningMethod(ABC, Generic[C]):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named configurations (ablations, relatives) with the fields each changes. A plain literal, so that ``bench ls``
     can read it without importing; every name begins with the method's own."""
+    variant_search: ClassVar[Mapping[str, Search]] = {}
+    """By variant, what to try besides ``Config.search``. Of ``Config.search`` a variant leaves the fields out that it
+    changes."""
     without: ClassVar[Mapping[Capability, str]] = {}
     """For a capability in ``requires``, the hint that a refusal gives: how to run without it."""
 
     def __init__(self, config: C) -> None:
         self.config = config
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for variant, search in cls.variant_search.items():
+            where = f"{cls.__name__}.variant_search[{variant!r}]"
+            if variant not in cls.variants:
+                raise ConfigError(
+                    [f"there is no variant {variant!r}; the variants: {', '.join(cls.variants) or 'none'}"], where=where
+                )
+            check_search(search, cls.Config, where=where)
 
     @property
     def needs(self) -> frozenset[Capability]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, exposed
-from genrec_unlearn_bench.data.examples import Examples, IntArray
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.sampling import at_most
@@ -28,6 +28,7 @@ class Validation:
             holds the weights can decode them; None where that was not asked for or the original codes have no tokens in
             the model.
         exposed_hits: As ``forget_hits``, exposed.
+        near_ndcg: NDCG@10 of the retain rows near the concept; None where there are none.
     """
 
     forget_hr: float
@@ -37,6 +38,7 @@ class Validation:
     forget_hits: tuple[int, ...] = ()
     exposed_hr: float | None = None
     exposed_hits: tuple[int, ...] | None = None
+    near_ndcg: float | None = None
 
     @property
     def worst_hr(self) -> float | None:
@@ -45,20 +47,31 @@ class Validation:
 
 
 def validate(
-    recommender: Recommender, valid: Groups, *, beam: int = 10, original: SidTable | None = None
+    recommender: Recommender,
+    valid: Groups,
+    *,
+    beam: int = 10,
+    original: SidTable | None = None,
+    near: BoolArray | None = None,
 ) -> Validation:
     """Measure HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search.
 
     Args:
         original: The original recommender's table, to measure the forget part exposed as well. A model without rules
             and moved IDs is not decoded again.
+        near: [M] retain rows near the concept (``ForgetSplit.retain_near``).
     """
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)
     gains = np.where(retain > 0, 1 / np.log2(np.maximum(retain, 1) + 1), 0.0)
     users = valid.forget.users
     served = Validation(
-        _mean(forget > 0), _mean(gains), len(forget), len(retain), forget_hits=tuple(users[forget > 0].tolist())
+        _mean(forget > 0),
+        _mean(gains),
+        len(forget),
+        len(retain),
+        forget_hits=tuple(users[forget > 0].tolist()),
+        near_ndcg=_mean(gains[near]) if near is not None and near.any() else None,
     )
     model = exposed(recommender, original) if original is not None else None
     if model is None:

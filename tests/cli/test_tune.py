@@ -25,7 +25,7 @@ def bench(root: Path, verb: str, method: str, *more: str) -> Result:
     return CliRunner().invoke(app, [verb, "--task", "demo-brand", "--method", method, *settings, *places, *more])
 
 
-TRACER = ("--set", "soft_epochs=1", "--set", "hard_epochs=0", "--trials", "2")
+TRACER = ("--set", "epochs=1", "--trials", "2")
 
 
 @pytest.mark.slow
@@ -38,7 +38,7 @@ def test_a_choice_is_made_shown_written_and_run(root: Path) -> None:
     choice = read_choice(path)
     assert len(choice.trials) == 2
     assert choice.seeds == (9000,)
-    assert choice.config["soft_epochs"] == 1, "what is --set holds in every trial"
+    assert choice.config["epochs"] == 1, "what is --set holds in every trial"
     rows = [line.split() for line in result.stdout.partition("validation alone")[0].splitlines()]
     assert [row[0] for row in rows if row and row[0] in ("original", "default", "2")] == ["original", "default", "2"]
     assert sum("◀" in row for row in rows) == 1, "one row is marked, feasible or not"

@@ -79,13 +79,13 @@ def test_all_faults_of_a_configuration_are_told_at_once() -> None:
     message = told(
         bench(
             *("run", "--task", "demo-brand", "--method", "tracer"),
-            *("--set", "learning_rat=1", "--set", "lr=fast", "--set", "soft_epochs=-1"),
+            *("--set", "learning_rat=1", "--set", "lr=fast", "--set", "epochs=-1"),
         ),
         2,
     )
     assert "learning_rat: unknown key" in message
     assert "lr: " in message
-    assert "soft_epochs: " in message
+    assert "epochs: " in message
     assert "--set" in message
 
 
@@ -138,7 +138,7 @@ def test_a_task_at_hand_shows_what_it_resolves_to() -> None:
 def test_a_method_shows_every_field_with_its_meaning() -> None:
     content = json.loads(bench("show", "tracer", "--json").stdout)
     assert all(field["doc"] for field in content["config"]), "every field is documented"
-    assert {"lr", "soft_epochs", "mask"} <= {field["name"] for field in content["config"]}
+    assert {"lr", "hard_epochs", "mask"} <= {field["name"] for field in content["config"]}
 
 
 def test_data_prepare_says_what_is_in_a_dataset_and_keeps_it() -> None:

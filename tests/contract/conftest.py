@@ -31,12 +31,15 @@ from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class ToyConfig(MethodConfig):
     """How much noise."""
 
-    size: float = Field(default=0.01, ge=0, json_schema_extra={"search": [0.01, 0.1]})
+    search = Search(size=(0.01, 0.1))
+
+    size: float = Field(default=0.01, ge=0)
     """Standard deviation of the noise."""
 
 

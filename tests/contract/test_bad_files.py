@@ -10,6 +10,8 @@ HERE = "        # here\n"
 NAME = '    name = "toy"\n'
 LINE = "    def unlearn(self, recommender, request, progress):\n"
 
+BAD_DEFAULT = "    size: float = Field(default=0.01, ge=1, validate_default=True"
+
 BAD_FILES = {
     "syntax": ((LINE, "    def unlearn(self, recommender:\n"), "file", "cannot be read"),
     "two classes": (
@@ -55,21 +57,18 @@ BAD_FILES = {
         "ToyConfig.size has no line of documentation",
     ),
     "a default out of range": (
-        ("default=0.01, ge=0", "default=0.01, ge=1, validate_default=True"),
+        ("    search = Search(size=(0.01, 0.1))\n\n    size: float = Field(default=0.01, ge=0", BAD_DEFAULT),
         "config-default",
         "size",
     ),
     "no default": (("default=0.01, ge=0", "ge=0"), "config-default", "size: Field required"),
     "a default without JSON": (("default=0.01, ge=0", "default=math.inf, ge=0"), "config-default", "no canonical form"),
-    "many trials": (
-        ('"search": [0.01, 0.1]', '"search": [0.01 * n for n in range(1, 30)]'),
+    "a trial it does not take": (("size=(0.01, 0.1)", "size=(-1.0,)"), "search-space", "size cannot be -1.0: Input"),
+    "a trial of no field": (("size=(0.01, 0.1)", "sise=(0.1,)"), "search-space", "did you mean 'size'"),
+    "trials in the field": (
+        ("default=0.01, ge=0", 'default=0.01, json_schema_extra={"search": [0.1]}'),
         "search-space",
-        "29 configurations: 29 of size",
-    ),
-    "a trial it does not take": (
-        ('"search": [0.01, 0.1]', '"search": [-1.0]'),
-        "search-space",
-        "size: Input should be",
+        "values to search are not read from `json_schema_extra`",
     ),
     "a variant of no field": (('{"size": 0.1}}', '{"sise": 0.1}}'), "variant-fields", "did you mean 'size'"),
     "a list of needs": (

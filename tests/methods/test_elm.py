@@ -189,11 +189,3 @@ def test_every_variant_differs_from_elm(variant: str) -> None:
     assert any(not torch.equal(whole[key], varied[key]) for key in whole)
     moved = {key.split(".layer.")[0] for key in whole if not torch.equal(varied[key], t5().module.state_dict()[key])}
     assert len(moved) == (4 if variant == "elm-all-layers" else 2)
-
-
-def test_twelve_configurations_are_searched() -> None:
-    product = 1
-    for field in ElmConfig.model_fields.values():
-        extra = field.json_schema_extra
-        product *= len(extra["search"]) if isinstance(extra, dict) and isinstance(extra.get("search"), list) else 1
-    assert product == 12

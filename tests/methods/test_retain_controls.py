@@ -36,7 +36,7 @@ def some(request: ForgetRequest, count: int = 150) -> ForgetRequest:
 
 def test_retain_only_is_tracer_without_its_other_terms_and_without_moved_tokens(planted: Planted) -> None:
     request = some(planted.request)
-    bare = TracerConfig(**SHORT, reassign=False, soft_epochs=1, hard_epochs=1, lambda_forget=0.0, lambda_coherence=0.0)
+    bare = TracerConfig(**SHORT, reassign=False, epochs=2, lambda_forget=0.0, lambda_coherence=0.0)
     expected = Tracer(bare).unlearn(planted.original, request, Progress())
     found = RetainOnly(RetainOnlyConfig(**SHORT, epochs=2)).unlearn(planted.original, request, Progress())
     assert same_weights(found, expected)

@@ -12,7 +12,7 @@ from tests.unlearning.losses.test_suppression import setting
 
 def test_it_is_tracer_without_reassignment_bit_for_bit() -> None:
     model, request = setting()
-    tracer = TracerConfig(reassign=False, soft_epochs=2, hard_epochs=1, batch_size=16, lr=1e-3)
+    tracer = TracerConfig(reassign=False, epochs=3, hard_epochs=1, batch_size=16, lr=1e-3)
     alone = ThetaOnlyConfig(epochs=3, batch_size=16, lr=1e-3)
     logs = Progress(), Progress()
     one = Tracer(tracer).unlearn(model, request, logs[0])
@@ -27,7 +27,7 @@ def test_it_is_tracer_without_reassignment_bit_for_bit() -> None:
 
 def test_its_defaults_are_tracers() -> None:
     tracer, alone = TracerConfig(), ThetaOnlyConfig()
-    assert alone.epochs == tracer.soft_epochs + tracer.hard_epochs
+    assert alone.epochs == tracer.epochs == sum(tracer.phases)
     for name in UnlearningLossConfig.model_fields:
         assert getattr(alone, name) == getattr(tracer, name), name
 

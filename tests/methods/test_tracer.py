@@ -50,14 +50,14 @@ def test_tracer_forgets_moves_tokens_and_keeps_the_rest(planted: Planted) -> Non
 
 
 def test_same_seed_same_bits(planted: Planted) -> None:
-    config = CONFIG.model_copy(update={"soft_epochs": 1, "hard_epochs": 1})
+    config = CONFIG.model_copy(update={"epochs": 2, "hard_epochs": 1})
     one, two = unlearn(planted, config)[0], unlearn(planted, config)[0]
     for name, tensor in one.module.state_dict().items():
         assert (tensor == two.module.state_dict()[name]).all(), name
 
 
 def test_without_reassignment_the_table_stays(planted: Planted) -> None:
-    model, progress = unlearn(planted, CONFIG.model_copy(update={"reassign": False, "soft_epochs": 1}))
+    model, progress = unlearn(planted, CONFIG.model_copy(update={"reassign": False, "epochs": 3}))
     assert model.sids.version == 0
     assert "items_moved" not in progress.notes
 
@@ -67,7 +67,7 @@ def test_interaction_requests_move_nothing(planted: Planted) -> None:
 
     nothing = np.zeros_like(planted.request.items)
     request = replace(planted.request, kind=ConceptKind.INTERACTION, items=nothing, pairs=np.array([[0, 1]]))
-    model = Tracer(CONFIG.model_copy(update={"soft_epochs": 1})).unlearn(planted.original, request, Progress())
+    model = Tracer(CONFIG.model_copy(update={"epochs": 3})).unlearn(planted.original, request, Progress())
     assert model.sids.version == 0
 
 
@@ -75,7 +75,7 @@ def test_the_raw_temperature_of_the_paper_is_refused_where_it_is_one_hot(planted
     raw = CONFIG.model_copy(update={"temperature_units": "raw", "temperature_start": 0.005, "temperature_end": 0.005})
     with pytest.raises(BenchError, match="one-hot"):
         unlearn(planted, raw)
-    model, _ = unlearn(planted, raw.model_copy(update={"entropy_gate": False, "soft_epochs": 1}))
+    model, _ = unlearn(planted, raw.model_copy(update={"entropy_gate": False, "epochs": 3}))
     np.testing.assert_array_equal(model.sids.codes, planted.table.codes)
 
 
@@ -100,7 +100,7 @@ def test_the_raw_temperature_of_the_paper_is_refused_where_it_is_one_hot(planted
 )
 def test_every_ablation_runs_and_differs(planted: Planted, change: dict[str, object]) -> None:
     """Each named ablation changes what is learned (φ's gradient or the losses), not only a field."""
-    short = {"soft_epochs": 1, "hard_epochs": 1, "batch_size": 32}
+    short = {"epochs": 2, "hard_epochs": 1, "batch_size": 32}
     base, varied = (CONFIG.model_copy(update={**short, **extra}) for extra in ({}, change))
     a, b = unlearn(planted, base)[1], unlearn(planted, varied)[1]
     assert not b.diverged

@@ -25,7 +25,7 @@ from tests import planted
 from tests.backbones.p5sid.models import recommender
 
 TREES = ["sequential", "collaborative"]
-SHORT = TracerConfig(surrogate_codebooks=True, soft_epochs=2, hard_epochs=1, lr=1e-3, phi_lr=0.1)
+SHORT = TracerConfig(surrogate_codebooks=True, epochs=3, hard_epochs=1, lr=1e-3, phi_lr=0.1)
 
 
 @cache

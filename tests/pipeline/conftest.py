@@ -24,7 +24,7 @@ TINY = {
 }
 """A recommender that trains in a second. What it recommends is poor; what is tested here is the line around it."""
 
-TINY_TRACER = {"soft_epochs": 1, "hard_epochs": 1}
+TINY_TRACER = {"epochs": 2, "hard_epochs": 1}
 
 
 class Told(Progress):

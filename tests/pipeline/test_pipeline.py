@@ -75,7 +75,7 @@ def test_a_result_is_whole_and_reads_back(trained: Bench) -> None:
     assert manifest["digest"] == record.task_digest
     lines = [json.loads(line) for line in (done.folder / "losses.jsonl").read_text().splitlines()]
     assert len(lines) == record.cost.steps > 0
-    assert record.method_config["soft_epochs"] == TINY_TRACER["soft_epochs"]
+    assert record.method_config["epochs"] == TINY_TRACER["epochs"]
     assert record.backbone_config["training"]["epochs"] == TINY["training.epochs"]
     assert record.cost.unlearn_seconds > 0
     assert record.cost.peak_memory_mib > 50

@@ -23,15 +23,17 @@ SEEDS = (9000, 9001)
 METHOD = '''"""Shrinks the weights."""
 
 import torch
-from pydantic import Field
 
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 class ShrinkConfig(MethodConfig):
     """One field that matters."""
 
-    factor: float = Field(default=1.0, json_schema_extra={"search": FACTORS})
+    search = Search(factor=FACTORS)
+
+    factor: float = 1.0
     """What all weights are multiplied by; below 0 it reports a loss that is not finite, 0 makes weights infinite."""
 
 
@@ -96,7 +98,8 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     again = tuned(bench, method, seeds=SEEDS).choice
     assert bench.told.computed == []
     assert again.model_copy(update={"created": choice.created}) == choice
-    assert [one.config["factor"] for one in choice.trials] == [1.0, 0.5, 0.01]
+    assert sorted(one.config["factor"] for one in choice.trials) == [0.01, 0.5, 1.0]
+    assert choice.trials[0].config["factor"] == 1.0, "the default comes first"
     assert choice.trials[0].forget_hr == choice.original.forget_hr, "a factor of 1 changes nothing"
     assert choice.trials[0].retain_ndcg == choice.original.retain_ndcg
     assert all(len(one.seeds) == 2 for one in choice.trials)
@@ -128,7 +131,7 @@ def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     recipes = [recipe for _, recipe in bench.store.recipes("validated")]
     assert recipes
     for recipe in recipes:
-        assert recipe["config"] == {"part": "valid", "beam": 10, "device": "cpu"}
+        assert recipe["config"] == {"part": "valid", "beam": 10, "rows": 5000, "device": "cpu"}
     parts = [one.name for one in fields(ForgetRequest) if one.type in ("Groups", Groups)]
     assert parts == ["train", "valid"], "what a method gets"
 
@@ -136,7 +139,7 @@ def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
 @pytest.mark.slow
 def test_what_diverges_is_shown_and_never_chosen(bench: Bench, tmp_path: Path) -> None:
     choice = tuned(bench, shrink(tmp_path, 1.0, -1.0, 0.0), seeds=SEEDS).choice
-    assert [one.diverged for one in choice.trials] == [False, True, True]
+    assert [one.diverged for one in choice.trials] == [False, True, True], "the default is sound"
     assert [one.forget_hr for one in choice.trials[1:]] == [None, None]
     assert [len(one.seeds) for one in choice.trials] == [2, 1, 1], "what diverged once is not tried again"
     assert (choice.chosen, choice.feasible) == (0, True)

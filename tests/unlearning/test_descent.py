@@ -11,8 +11,10 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend, planned_steps
+from genrec_unlearn_bench.registry import load_class, methods
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, Phase, backward, descend, planned_steps
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from tests.planted import Planted
 from tests.unlearning.losses.test_suppression import setting
@@ -125,3 +127,39 @@ def test_only_the_chosen_parameters_move() -> None:
     moved = {name for name, tensor in model.module.state_dict().items() if not (tensor == before[name]).all()}
     assert moved == {"decoder.block.0.layer.2.DenseReluDense.wo.weight"}
     assert all(parameter.grad is None for parameter in model.module.parameters())
+
+
+def test_two_phases_share_an_optimiser_and_the_limit_on_steps() -> None:
+    model, request = setting()
+    progress, called = Progress(), []
+    config = SMALL.model_copy(update={"max_steps": 3})
+    optimizer = torch.optim.SGD(model.module.parameters(), lr=1e-3)
+    soft = Phase("soft", 1, optimizer, after_step=lambda: called.append(len(called)))
+    first = planned_steps(SMALL, request, soft)
+    done = descend(model, request, config.model_copy(update={"max_steps": 2}), ascent(model), progress, phase=soft)
+    assert done == len(called) == min(2, first)
+    rest = descend(model, request, config, ascent(model), progress, phase=Phase("hard", 5, optimizer, done))
+    assert rest == 3 - done
+    assert [(entry.stage, entry.step) for entry in progress.steps] == [("soft", 0), ("soft", 1), ("hard", 0)]
+    assert progress.optimiser_steps == 3
+    assert planned_steps(config, request, Phase(steps_before=7)) == 0
+
+
+def test_a_phase_stops_after_the_step_that_it_refuses_to_follow() -> None:
+    model, request = setting()
+    progress = Progress()
+    phase = Phase("hard", stop=lambda terms: "enough" if len(progress.steps) == 2 else "")
+    assert descend(model, request, SMALL, ascent(model, factor=1.0), progress, phase=phase) == 2
+    assert progress.notes == {"hard.stopped_at": 2, "hard.stopped_for": "enough"}
+
+
+def test_ten_passes_are_the_budget_of_every_trained_method() -> None:
+    for name, entry in methods().items():
+        if entry.kind != "method" or entry.variant_of:
+            continue
+        config = load_class(entry, UnlearningMethod).Config()  # type: ignore[type-abstract]
+        if isinstance(config, DescentConfig):
+            # SCRUB counts rounds, of which the first have a pass over forget examples and all one over retain examples.
+            extra = config.model_dump()["max_epochs"] if name == "scrub" else 0
+            assert config.epochs + extra == 10, name
+            assert config.max_steps is None, name

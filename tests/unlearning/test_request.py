@@ -97,7 +97,7 @@ def test_tracer_serves_concept_histories_and_a_batch_larger_than_the_forget_set(
 ) -> None:
     check_request(odd, task="planted")
     progress = Progress()
-    config = TracerConfig(soft_epochs=2, hard_epochs=1, batch_size=512, lr=1e-3, clean_history=clean_history)
+    config = TracerConfig(epochs=3, hard_epochs=1, batch_size=512, lr=1e-3, clean_history=clean_history)
     model = Tracer(config).unlearn(world.original, odd, progress)
     assert not progress.diverged
     assert len(progress.steps) == 3, "one step an epoch"
@@ -107,7 +107,7 @@ def test_tracer_serves_concept_histories_and_a_batch_larger_than_the_forget_set(
 def test_tracer_serves_retain_histories_of_concept_items_alone(world: Planted, odd: ForgetRequest) -> None:
     retain = replace(odd.train.forget, targets=np.full(6, 1, dtype=np.int64))
     progress = Progress()
-    config = TracerConfig(soft_epochs=1, hard_epochs=1, batch_size=512, clean_history=True)
+    config = TracerConfig(epochs=2, hard_epochs=1, batch_size=512, clean_history=True)
     model = Tracer(config).unlearn(world.original, with_train(odd, odd.train.forget, retain), progress)
     assert not progress.diverged
     assert finite(model.module.state_dict())

@@ -74,3 +74,12 @@ def test_a_sample_is_the_same_for_the_same_seed_and_in_order(planted: Planted) -
     assert not np.array_equal(one.ends, other.ends)
     assert (np.diff(one.ends) > 0).all()
     assert at_most(retain, len(retain), 0) is retain
+
+
+def test_rows_near_the_concept_are_measured_by_themselves(planted: Planted) -> None:
+    model, valid = planted.original, planted.request.valid
+    near = valid.retain.targets % 3 == 0
+    part = Groups(valid.forget, valid.retain.subset(near))
+    assert validate(model, valid, near=near).near_ndcg == validate(model, part).retain_ndcg
+    assert validate(model, valid, near=np.zeros_like(near)).near_ndcg is None
+    assert validate(model, valid).near_ndcg is None

@@ -37,8 +37,8 @@ from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.tuning.rule import BEAM
-from genrec_unlearn_bench.unlearning.validation import validate
+from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
+from genrec_unlearn_bench.unlearning.validation import sample, validate
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
@@ -254,6 +254,8 @@ class ValidationScores(StrictModel):
     exposed_hr: float | None = None
     """HR@10 of the forget part by the same weights without serving rules, in the original IDs; null where it was not
     measured."""
+    near_ndcg: float | None = None
+    """NDCG@10 of the retain rows near the concept; null where there are none."""
     forget_hits: tuple[int, ...] | None = None
     exposed_hits: tuple[int, ...] | None = None
     """User of every forget row with its target among the first ten, as served and exposed."""
@@ -286,11 +288,12 @@ def validate_stage(
             raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to validate")
         fault = first_not_finite(recommender)
         with metered(resolved.device) as reading:
-            found = (
-                None
-                if fault
-                else validate(recommender, prepared.split.valid, beam=BEAM, original=inputs["sids"] if sids else None)
-            )
+            found = None
+            if not fault:
+                valid = sample(prepared.split.valid, ROWS, 0)
+                near = prepared.split.retain_near(valid.retain)
+                original = inputs["sids"] if sids else None
+                found = validate(recommender, valid, beam=BEAM, original=original, near=near)
         scores = ValidationScores(not_finite=fault) if found is None else ValidationScores(**vars(found))
         text = scores.model_copy(update={"seconds": reading.seconds}).model_dump_json(indent=2)
         (folder / VALIDATION).write_text(text + "\n", encoding="utf-8")
@@ -299,7 +302,7 @@ def validate_stage(
     return Stage(
         "validated",
         2,
-        {"part": "valid", "beam": BEAM, **resolved.holdout, **resolved.hardware},
+        {"part": "valid", "beam": BEAM, "rows": ROWS, **resolved.holdout, **resolved.hardware},
         {**data, "model": model} | ({"sids": sids} if sids else {}),
         compute=compute,
         load=lambda inputs, folder: ValidationScores.model_validate_json((folder / VALIDATION).read_bytes()),

@@ -239,6 +239,7 @@ def train_sae(rows: Tensor, config: SaeConfig, *, seed: int, stage: str, progres
         if step % 50 == 0 or step == total - 1:
             share = float(error.detach().square().sum(1).mean() / variance)
             progress.log(f"sae.{stage}", step, {"unexplained": share, "dead": dying / size})
+    progress.optimiser_steps = (progress.optimiser_steps or 0) + total
     return TopKSae(encoder.detach(), bias.detach(), decoder.detach(), centre.detach(), scale, k)
 
 

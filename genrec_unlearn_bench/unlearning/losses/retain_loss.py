@@ -19,6 +19,7 @@ from genrec_unlearn_bench.unlearning.descent import DescentConfig
 from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
 from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
 
 RUINED = 3.0
@@ -29,6 +30,8 @@ DAMAGE_ROWS = 512
 
 class WeightedConfig(DescentConfig):
     """Weights of the two terms, and the kind of the retain term."""
+
+    search = Search(gamma=(0.1, 0.3, 1.0))
 
     gamma: float = Field(default=1.0, ge=0)
     """Weight of the forget term."""

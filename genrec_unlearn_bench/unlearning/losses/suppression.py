@@ -7,7 +7,7 @@ sign: L_F is the log-likelihood to be reduced (R4). Numbers R1 … refer to docs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -21,33 +21,31 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, Phase, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import masked_mean, token_nll
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.method import MethodConfig
+from genrec_unlearn_bench.unlearning.losses.retain_loss import RUINED
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.search import Search
 
 
-class RetainLossConfig(MethodConfig):
+class RetainLossConfig(DescentConfig):
     """The retain loss and the optimiser of the network. Defaults are the paper's unless a field says otherwise."""
 
-    lr: float = Field(default=3e-5, gt=0, json_schema_extra={"search": [3e-5, 1e-4, 3e-4, 1e-3]})
+    lr: float = Field(default=3e-5, gt=0)
     """AdamW learning rate of the network."""
-    batch_size: int = Field(default=128, ge=1)
-    """Forget examples per step, paired with as many retain examples."""
     text_share: float = Field(default=0.25, ge=0, le=1)
     """For backbones that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
     many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples out. Not in the paper."""
-    clip: float = Field(default=1.0, gt=0)
-    """Largest gradient norm of the network."""
-    dropout: bool = False
-    """Train with dropout; off by default, so that the student starts exactly at the original model."""
 
 
 class UnlearningLossConfig(RetainLossConfig):
     """All losses of the network."""
 
-    lambda_forget: float = Field(default=0.4, ge=0, json_schema_extra={"search": [0.2, 0.4, 1.0]})
+    search = Search(lambda_forget=(0.04, 0.12, 0.4, 1.0))
+
+    lambda_forget: float = Field(default=0.4, ge=0)
     """λ1, weight of the forget loss."""
     lambda_coherence: float = Field(default=0.08, ge=0)
     """λ2, weight of the coherence loss; 0 is the ablation without it."""
@@ -264,29 +262,28 @@ def train_with_discrete_sids(
     progress: Progress,
     stage: str,
     optimizer: torch.optim.Optimizer | None = None,
+    steps_before: int = 0,
 ) -> None:
     """Train ``model`` in place with discrete SIDs in all histories.
 
-    With the unbounded forget loss it stops early and notes ``<stage>.stopped_at`` when the retain loss exceeds three
-    times its first value: that loss destroys the model within tens of steps (R3).
+    With the unbounded forget loss it stops early when the retain loss exceeds three times its first value: that loss
+    destroys the model within tens of steps (R3).
+
+    Args:
+        optimizer: The optimiser of an earlier phase, with its state.
+        steps_before: Steps of earlier phases.
     """
-    config, request = objective.config, objective.request
-    model.module.train(config.dropout)
-    optimizer = optimizer or torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
     unbounded = isinstance(objective, Objective) and objective.config.forget_bound == "none"
-    first, step = math.inf, 0
-    for epoch in progress.track(stage, range(epochs), total=epochs):
-        generator = numpy_generator(request.seed, stage, epoch)
-        for batch in paired_batches(request.train, config.batch_size, generator):
-            loss, values = objective.step(model, batch)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
-            optimizer.step()
-            progress.log(stage, step, values)
-            first = values["retain"] if step == 0 else first
-            step += 1
-            ruined = unbounded and values["retain"] > 3 * first
-            if progress.diverged or ruined:
-                progress.note(f"{stage}.stopped_at", step)
-                return
+    first: list[float] = []
+
+    def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        loss, values = objective.step(model, batch)
+        backward(loss)
+        return values
+
+    def stop(terms: Mapping[str, float]) -> str:
+        first.append(terms["retain"])
+        return f"a retain loss {RUINED:g} times its first" if unbounded and first[-1] > RUINED * first[0] else ""
+
+    phase = Phase(stage, epochs, optimizer, steps_before, stop=stop)
+    descend(model, objective.request, objective.config, step, progress, phase=phase)

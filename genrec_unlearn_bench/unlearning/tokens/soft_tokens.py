@@ -24,6 +24,7 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.likelihood import masked_mean
 from genrec_unlearn_bench.unlearning.losses.suppression import Losses, UnlearningLossConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.search import Search
 
 
 def anneal(start: float, end: float, step: int, total: int) -> float:
@@ -200,7 +201,9 @@ class MaskedAdam:
 class ReassignmentConfig(UnlearningLossConfig):
     """Training of φ. Defaults are the paper's unless a field says otherwise."""
 
-    phi_lr: float = Field(default=1e-2, gt=0, json_schema_extra={"search": [1e-2, 3e-2, 1e-1]})
+    search = Search(phi_lr=(0.03, 0.1, 0.3, 1.0))
+
+    phi_lr: float = Field(default=1e-2, gt=0)
     """Learning rate of φ, in units of the scaled distances."""
     phi_optimizer: Literal["adam", "sgd"] = "adam"
     """Masked Adam (R6), or the masked gradient descent of the paper's lemma."""

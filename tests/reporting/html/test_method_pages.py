@@ -22,7 +22,9 @@ raise SystemExit("this file was run")
 
 class MineConfig(UnlearningLossConfig):
     """Settings."""
-    rate: float = Field(default=1e-4, gt=0, json_schema_extra={"search": [1e-5, 1e-4]})
+    search = Search(rate=(1e-5, 1e-4), lambda_forget=None)
+
+    rate: float = Field(default=1e-4, gt=0)
     """How fast."""
     mode: Literal["a", "b"] = "a"
 
@@ -42,6 +44,8 @@ def test_settings_come_from_the_source_with_what_they_inherit(tmp_path: Path) ->
     assert fields["mode"].about == ""
     # Of the class that it extends.
     assert fields["lr"].about
+    assert fields["lr"].search == "3e-06, 1e-05, 3e-05, 0.0001, 0.0003, 0.001", "the grid of all methods"
+    assert fields["lambda_forget"].search == "", "left out of the inherited search"
     assert fields["clip"].default == "1.0"
 
 

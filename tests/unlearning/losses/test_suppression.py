@@ -10,8 +10,10 @@ from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import paired_batches
 from tests.planted import catalogue, concept, examples, features, groups, sequences, sids
 
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=1, heads=4, dropout=0.1, history_limit=4)
@@ -72,6 +74,29 @@ def test_the_unbounded_loss_is_stopped_before_it_ruins_the_model() -> None:
     progress = Progress()
     train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress, stage="hard")
     assert "hard.stopped_at" in progress.notes or progress.diverged
+
+
+def test_the_shared_loop_takes_the_steps_of_the_papers_loop_to_the_bit() -> None:
+    """One AdamW over all parameters, clipped, on batches drawn by the name of the phase."""
+    model, request = setting()
+    config = UnlearningLossConfig(lr=1e-3, batch_size=16, epochs=3)
+    progress, plain = Progress(), model.clone()
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=3, progress=progress, stage="hard")
+    objective, steps = Objective(config, request, plain.sids), 0
+    plain.module.train(False)
+    optimizer = torch.optim.AdamW(plain.module.parameters(), lr=1e-3, weight_decay=0.0)
+    for epoch in range(3):
+        for batch in paired_batches(request.train, 16, numpy_generator(request.seed, "hard", epoch)):
+            loss, values = objective.step(plain, batch)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(plain.module.parameters(), 1.0)
+            optimizer.step()
+            assert progress.steps[steps].losses.items() >= values.items()
+            steps += 1
+    assert progress.optimiser_steps == steps == len(progress.steps)
+    for one, other in zip(model.module.parameters(), plain.module.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_clean_histories_hide_concept_items_from_the_retain_loss() -> None:
