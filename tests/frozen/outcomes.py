@@ -18,11 +18,9 @@ FILE = Path(__file__).parent / "outcomes.json.gz"
 
 METHODS = (
     "original,retrain,retrain-full,sasrec,popularity,blur,elm,filter,filter-history,flat,grad-ascent,grad-diff,npo,"
-    "pisces,random-reassign,repnoise,rmu,scrub,simnpo,theta-only,tracer"
+    "pisces,random-reassign,repnoise,rmu,scrub,simnpo,tracer,tracer-no-reassignment"
 )
-VARIANTS = (
-    "tracer-no-reassignment,blur-rmu,elm-official-eta,flat+,rmu-both,scrub-rewind,repnoise-faithful,pisces-neuron"
-)
+VARIANTS = "blur-rmu,elm-official-eta,flat+,rmu-both,scrub-rewind,repnoise-faithful,pisces-neuron"
 
 CALLS: dict[str, list[str]] = {
     **{name: ["--method", METHODS, "--backbone", name] for name in ("tiger", "letter", "p5sid", "mor", "etegrec")},

@@ -21,7 +21,7 @@ from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
 from genrec_unlearn_bench.methods.npo import NPO, NPOConfig
 from genrec_unlearn_bench.methods.scrub import Scrub, ScrubConfig
 from genrec_unlearn_bench.methods.simnpo import SimNPO, SimNPOConfig
-from genrec_unlearn_bench.methods.theta_only import ThetaOnly, ThetaOnlyConfig
+from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.validation import validate
@@ -37,7 +37,7 @@ METHODS: dict[str, Made] = {
     "simnpo": lambda: SimNPO(SimNPOConfig(lr=1e-3, batch_size=64)),
     "scrub": lambda: Scrub(ScrubConfig(lr=1e-3, batch_size=64)),
     "flat": lambda: Flat(FlatConfig(lr=1e-3, batch_size=64)),
-    "theta-only": lambda: ThetaOnly(ThetaOnlyConfig(lr=3e-4, batch_size=64)),
+    "tracer-no-reassignment": lambda: Tracer(TracerConfig(reassign=False, lr=3e-4, batch_size=64)),
 }
 
 
