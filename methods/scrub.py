@@ -55,8 +55,9 @@ class ScrubConfig(DescentConfig):
     """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch."""
     max_epochs: int = Field(default=3, ge=0, json_schema_extra={"search": [2, 3]})
     """Rounds that begin with a max-epoch; fewer than ``epochs``, so that the last ones restore retain quality."""
-    min_passes: int = Field(default=1, ge=1)
-    """Passes of a min-epoch, each over as many random retain examples as there are forget examples."""
+    min_passes: int = Field(default=1, ge=1, json_schema_extra={"search": [1, 3]})
+    """Passes of a min-epoch, each over as many random retain examples as there are forget examples (the paper: over all
+    of D_r, about ten times as many)."""
     alpha: float = Field(default=0.5, ge=0, json_schema_extra={"search": [0.001, 0.5]})
     """α, weight of the KL in min-epochs."""
     gamma: float = Field(default=1.0, ge=0)

@@ -4,11 +4,11 @@ L = γ · (−2/β) E log σ(−(β/|y|) log p_θ(forget) − βδ) + αR, as it
 margin γ is βδ). |y| counts the real tokens of each target: trees of IDs have targets of different length. A target
 counts as forgotten once its NLL per token is about 1/β above δ, whatever it was originally. Updates all parameters.
 
-The released recipes differ: TOFU has β 2.5 and 4.5, δ 0 and forget weights near 0.13; MUSE-News has β 0.7, δ 3 and
-α 0.1. TOFU's answers are memorised (NLL per token near 0); SIDs start at 1 to 4 nats per token, like MUSE's news, where
-β 4.5 with δ 0 has no gradient from the first step (2σ(−9) at 2 nats). So β and δ are MUSE-News's; γ = α = 1 as for
-NPO, so that the two differ only in the loss. TOFU's recipe is the variant ``simnpo-tofu``. Requests for items and for
-single interactions need no changes.
+The released recipes differ: TOFU has β 2.5 and 4.5, δ 0 and forget weights near 0.13; MUSE-News has β 0.7, δ 3 and α
+0.1. TOFU's answers are memorised (NLL per token near 0); SIDs start at 1 to 4 nats per token, like MUSE's news, where β
+4.5 with δ 0 has no gradient from the first step (2σ(−9) at 2 nats). So β and δ are MUSE-News's; γ = α = 1 as for NPO,
+so that the two differ only in the loss. TOFU's recipe is the variant ``simnpo-tofu``, and its β and γ are among the
+values that are searched. Requests for items and for single interactions need no changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 class SimNPOConfig(WeightedConfig):
     """The weights, the inverse temperature and the margin."""
 
-    beta: float = Field(default=0.7, gt=0, json_schema_extra={"search": [0.7, 2.5]})
+    gamma: float = Field(default=1.0, ge=0, json_schema_extra={"search": [0.125, 1.0]})
+    """Weight of the forget term."""
+    beta: float = Field(default=0.7, gt=0, json_schema_extra={"search": [0.7, 2.5, 4.5]})
     """β, inverse temperature: how sharply the gradient vanishes beyond the margin."""
     delta: float = Field(default=3.0, ge=0, json_schema_extra={"search": [0.0, 3.0]})
     """δ, the margin: NLL per token, in nats, up to which the gradient keeps (almost) full strength."""

@@ -129,7 +129,11 @@ def test_diverged_rows_are_named_and_not_ranked(main: tuple[tuple[Table, ...], d
 def test_references_and_controls_are_called_that(main: tuple[tuple[Table, ...], dict[str, Any]]) -> None:
     kinds = {row["label"]: row["kind"] for row in main[1]["blocks"][0]["rows"]}
     assert {name for name, kind in kinds.items() if kind == "reference"} == {"original", "retrain", "popularity"}
-    assert {name for name, kind in kinds.items() if kind == "control"} == {"filter", "random-reassign", "tracer-no-reassignment"}
+    assert {name for name, kind in kinds.items() if kind == "control"} == {
+        "filter",
+        "random-reassign",
+        "tracer-no-reassignment",
+    }
     assert "Controls that do both" in main[1]["blocks"][0]["summary"]
 
 
