@@ -104,7 +104,8 @@ def find_features(
     found: dict[tuple[str, int], Feature] = {}
     for number, block in enumerate(blocks):
         for part in np.unique(of_row):
-            index, values = _separating(*(side[number][of_row == part] for side in scores), least, most)
+            positive, negative = (side[number][of_row == part] for side in scores)
+            index, values = _separating(positive, negative, least, most)
             if not len(index):
                 continue
             directions = dictionaries[block.name].directions[torch.from_numpy(index).to(recommender.device)]
