@@ -26,8 +26,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from genrec_unlearn_bench.backbones.cpu_layers import twice_differentiable
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
@@ -81,8 +81,7 @@ class Influence(UnlearningMethod[InfluenceConfig]):
         retain = request.cleaned(request.train.retain)
         if not len(retain) or not len(request.train.forget):
             return model
-        # A second derivative of attention exists in its plain form only.
-        with eval_mode(model.module), sdpa_kernel(SDPBackend.MATH):
+        with eval_mode(model.module), twice_differentiable():
             gradient = self._gradient(model, request, parameters, progress)
             sample = at_most(retain, config.curvature_rows, request.seed, self.name, "curvature")
 

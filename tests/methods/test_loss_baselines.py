@@ -70,6 +70,7 @@ def test_official_values_are_in_the_search(name: str, field: str, values: set[fl
     assert values <= set(search_space(load_class(find_method(name), UnlearningMethod).Config, {})[field])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_each_forgets_and_leaves_the_original_alone(planted: Planted, name: str) -> None:
     original = planted.original
