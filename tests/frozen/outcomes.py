@@ -1,7 +1,8 @@
 """Outcomes of whole runs as they were at commit aa94b01, before the pipeline was rebuilt, and how they are read.
 
 ``python -m tests.frozen.outcomes RESULTS`` writes ``outcomes.json.gz`` from a folder of results: once, by
-the commands of ``CALLS`` on that commit; writing it anew means that outcomes are meant to change.
+the commands of ``CALLS`` on that commit; writing it anew means that outcomes are meant to change. Cells of methods that
+were put right since (protocol 2) are those of the change; ``theta-only`` became ``tracer-no-reassignment``.
 """
 
 from __future__ import annotations
