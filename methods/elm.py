@@ -7,14 +7,14 @@ token on retain examples. Consistency: cross-entropy with an item decoded before
 log p-) without concept leaves. The student is conditioned on the plain history. Updates the adapters, which are merged
 into the weights.
 
-Adaptation to SIDs: contexts are histories, not prompts (``unlearning/guidance.py``); distributions are over
-a level's codes; layers between an eighth and a quarter of each stack's depth (official: 4 to 7 of 32); rank min(64,
-d/2) at the official scale of 1/16 (at d = 128 almost a full update). Collision ordinals and ends of trees are not
-erased. Deviations from the official code (fa330641): η is constant and small, because a ramp from 1 to 1000 over
-hundreds of tokens means nothing on three, and 1000 selects the one code whose ratio is noisiest; for the same reason,
-codes below 5 % of the likeliest other than the forgotten one are excluded (``guided_targets``); the decoded item is the
-best of a beam, not a sample (``guided_items``); the teacher's best token is one of the level's;
-dropout is off by default. Contexts are drawn anew in each step, as official prompts are.
+Adaptation to SIDs: contexts are histories, not prompts (``unlearning/guidance.py``); distributions are over a level's
+codes; layers between an eighth and a quarter of each stack's depth (official: 4 to 7 of 32), the first of two, never
+the last; rank min(64, d/2) at the official scale of 1/16 (at d = 128 almost a full update). Collision ordinals and ends
+of trees are not erased. Deviations from the official code (fa330641): η is constant and small, because a ramp from 1 to
+1000 over hundreds of tokens means nothing on three, and 1000 selects the one code whose ratio is noisiest; for the same
+reason, codes below 5 % of the likeliest other than the forgotten one are excluded (``guided_targets``); the decoded
+item is the best of a beam, not a sample (``guided_items``); the teacher's best token is one of the level's; dropout is
+off by default. Contexts are drawn anew in each step, as official prompts are.
 
 Interaction requests: a user's concept is the items of this user's forgotten pairs (with one pair, the expert's history
 contains the target itself). Item-text samples of a model that learned titles are not unlearned: they have no history.

@@ -8,10 +8,10 @@ definition. ``DIVERGENCES`` has all eight divergences.
 
 Deviations. (1) The good answer ("I don't know" in the paper) must be an item that the trie can give: one of the 100
 most popular retain items, drawn per example and step (FLAT has as many templates). ``random`` is the repository's
-"normal"; ``nearest``, from P(i), uses the items' content, which FLAT does not: it is reported as ``flat+``.
-(2) The repository takes P over the padded length, which dilutes it by answer length; here it is over the target's
-tokens. (3) It averages P over the batch before g and f*; here both are per example, as in the paper's expectation. (4)
-Its learning rate (2e-7, 7B) is tuned anew: AdamW normalises the gradients, so small ones do not make it slow.
+"normal"; ``nearest``, from P(i), uses the items' content, which FLAT does not: it is reported as ``flat+``. (2) The
+repository takes P over the padded length, which dilutes it by answer length; here it is over the target's tokens. (3)
+It averages P over the batch before g and f*; here both are per example, as in the paper's expectation. (4) Its learning
+rate (2e-7, 7B) is tuned anew, from 3e-6: AdamW normalises the gradients, so small ones do not make it slow.
 ``flat-retain`` adds the CE of retain examples (``retain_weight``), a different method. Requests for single
 interactions: items stay in the catalogue, and an example's own item is never its good answer.
 """

@@ -2,8 +2,8 @@
 
 The table is that of ``random-reassign`` (equal digests for a seed), and the loss is that of ``retain-only``: TRACER's
 L_R (arXiv 2606.07688, eq. 7) with concept items in histories under their new SIDs and never as targets. Updates all
-parameters. Together with ``retain-only``, ``theta-only`` and ``random-reassign`` it crosses moved tokens with
-suppression.
+parameters. Together with ``retain-only``, ``tracer-no-reassignment`` and ``random-reassign`` it crosses moved tokens
+with suppression.
 
 In the new SIDs the forget scores are near 0 even if the network has unlearned nothing: read it by the scores in the
 original SIDs, by probing, and by relearning. Requests for single interactions are refused: nothing would move, and it

@@ -2,8 +2,8 @@
 
 The oldest unlearning baseline: what a model forgets by itself while it learns something else. Minimises TRACER's retain
 loss L_R (arXiv 2606.07688, eq. 7) alone, for as many steps and with the same optimiser and batches as ``tracer``, so
-the two differ in L_F, L_Coh and the moved tokens; weights equal ``theta-only`` with λ1 = λ2 = 0 bit for bit. Updates
-all parameters. Labels of forget examples are never read; their number sets the number of steps.
+the two differ in L_F, L_Coh and the moved tokens; weights equal ``tracer-no-reassignment`` with λ1 = λ2 = 0 bit for
+bit. Updates all parameters. Labels of forget examples are never read; their number sets the number of steps.
 
 ``retain-only-clean`` also drops what is to be forgotten from the histories it trains on, as retraining does: concept
 items, or for interaction requests the forgotten pairs; rows whose history becomes empty are left out.

@@ -2,8 +2,9 @@
 
 L = ‖h(θ; x_f) − u‖² + α ‖h(θ; x_r) − h(θ0; x_r)‖², means over positions and dimensions, h being the output of one early
 block ℓ and u = c · r/‖r‖ a fixed random vector with r ~ Uniform[0, 1)^d. Updates the feed-forward output matrices
-(``down_proj``, T5's ``wo``) of blocks ℓ−2, ℓ−1 and ℓ only; the forward pass ends after ℓ. The given recommender is the
-frozen original.
+(``down_proj``, T5's ``wo``) of blocks ℓ−2, ℓ−1 and ℓ only, as far as there are so many: ℓ is never the last block, so
+it is the first of two, and one matrix is trained in a T5 of 2 + 2 blocks. The forward pass ends after ℓ. The given
+recommender is the frozen original.
 
 Deviations, each with its reason:
 - The matrices are found by name. The official index 6 among a block's parameters is ``down_proj`` in Llama and Mistral
@@ -14,7 +15,9 @@ Deviations, each with its reason:
   steering them contradicts the retain loss. ``site=encoder`` steers concept items inside histories instead, which
   removes their influence, and ``both`` sums the two.
 - The student runs without dropout, so that the retain loss starts at 0; official is ``model.train()``.
-- One vector per request, not one per topic: a request does not distinguish its brands.
+- One vector per request: one per topic is meant for two topics, and a request has dozens of brands. ``rmu-brands``
+  draws one per brand.
+- α 1,200 is the official recipe's, and in the search; the default, 10, goes with vectors in units of the states' norm.
 - AdamW's 5e-5 is tuned to 7 billion parameters; a value matrix of width 128 hardly changes in 150 such steps.
 
 Item-text samples of a recommender that learned titles are not steered. For interaction requests the targets of the
@@ -42,7 +45,7 @@ from genrec_unlearn_bench.unlearning.search import Search
 class RmuConfig(DescentConfig):
     """Position and strength of the steering, and the weight of the retain loss."""
 
-    search = Search(kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0))
+    search = Search(kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0, 1200.0))
 
     lr: float = Field(default=1e-3, gt=0)
     """AdamW learning rate."""
@@ -52,6 +55,8 @@ class RmuConfig(DescentConfig):
     """Weight of the retain loss."""
     site: Where = "decoder"
     """Steer at targets (decoder), at concept items in histories (encoder), or both."""
+    per_brand: bool = False
+    """A control vector of its own for every brand of a brand request."""
     depth: float | None = Field(default=None, ge=0, le=1)
     """Steered block, as a share of its stack; null is 0.5 in T5 and 0.25 in causal models."""
 
@@ -64,14 +69,23 @@ class Rmu(UnlearningMethod[RmuConfig]):
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "rmu-encoder": {"site": "encoder"},
         "rmu-both": {"site": "both"},
+        "rmu-brands": {"per_brand": True},
     }
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
         model = recommender.clone()
-        steering = Steering(recommender, request, where=config.site, depth=config.depth, kappa=config.kappa)
+        steering = Steering(
+            recommender,
+            request,
+            where=config.site,
+            depth=config.depth,
+            kappa=config.kappa,
+            per_brand=config.per_brand,
+        )
         progress.note("state_norms", steering.norms)
-        progress.note("control_norms", [float(vector.norm()) for vector in steering.vectors])
+        # All vectors of a site have the same length.
+        progress.note("control_norms", [float(vectors[0].norm()) for vectors in steering.vectors])
 
         def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
             forget = steering.forget(model, batch.forget)

@@ -52,14 +52,15 @@ ROWS = 512
 class ScrubConfig(DescentConfig):
     """Rounds, weights and temperature."""
 
-    search = Search(max_epochs=(2, 3), min_passes=(1, 2), alpha=(0.001, 0.5))
+    search = Search(max_epochs=(2, 3), min_passes=(1, 3), alpha=(0.001, 0.5))
 
     epochs: int = Field(default=7, ge=0)
     """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch. By default ten passes in all."""
     max_epochs: int = Field(default=3, ge=0)
     """Rounds that begin with a max-epoch; fewer than ``epochs``, so that the last ones restore retain quality."""
     min_passes: int = Field(default=1, ge=1)
-    """Passes of a min-epoch, each over as many random retain examples as there are forget examples."""
+    """Passes of a min-epoch, each over as many random retain examples as there are forget examples (the paper: over all
+    of D_r, about ten times as many)."""
     alpha: float = Field(default=0.5, ge=0)
     """α, weight of the KL in min-epochs."""
     gamma: float = Field(default=1.0, ge=0)

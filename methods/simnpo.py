@@ -4,11 +4,11 @@ L = γ · (−2/β) E log σ(−(β/|y|) log p_θ(forget) − βδ) + αR, as it
 margin γ is βδ). |y| counts the real tokens of each target: trees of IDs have targets of different length. A target
 counts as forgotten once its NLL per token is about 1/β above δ, whatever it was originally. Updates all parameters.
 
-The released recipes differ: TOFU has β 2.5 and 4.5, δ 0 and forget weights near 0.13; MUSE-News has β 0.7, δ 3 and
-α 0.1. TOFU's answers are memorised (NLL per token near 0); SIDs start at 1 to 4 nats per token, like MUSE's news, where
-β 4.5 with δ 0 has no gradient from the first step (2σ(−9) at 2 nats). So β and δ are MUSE-News's; γ = α = 1 as for
-NPO, so that the two differ only in the loss. TOFU's recipe is the variant ``simnpo-tofu``. Requests for items and for
-single interactions need no changes.
+The released recipes differ: TOFU has β 2.5 and 4.5, δ 0 and forget weights near 0.13; MUSE-News has β 0.7, δ 3 and α
+0.1. TOFU's answers are memorised (NLL per token near 0); SIDs start at 1 to 4 nats per token, like MUSE's news, where β
+4.5 with δ 0 has no gradient from the first step (2σ(−9) at 2 nats). So β and δ are MUSE-News's; γ = α = 1 as for NPO,
+so that the two differ only in the loss. TOFU's recipe is the variant ``simnpo-tofu``, and its β and γ are among the
+values that are searched. Requests for items and for single interactions need no changes.
 """
 
 from __future__ import annotations

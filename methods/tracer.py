@@ -1,16 +1,23 @@
-"""TRACER: token reassignment for concept erasure in generative recommendation (arXiv 2606.07688).
+"""TRACER with a bounded loss: token reassignment for concept erasure in recommendation (arXiv 2606.07688).
 
 Concept items get a soft distribution over the codes of every level with a learnable perturbation φ (eq. 6), trained
 jointly with the network on L_R + λ1 L_F + λ2 L_Coh + λ3 L_reg (eq. 10) under the overlap mask (eq. 11). Then φ is
 discretised into new SIDs, and the network is trained on those for a few epochs. Updates φ (concept items only) and all
 parameters of the network, token embeddings included.
 
-Where the paper is silent or contradicts itself, docs/tracer.md lists each choice with its reason (R1 … R24). The main
+Where the paper is silent or contradicts itself, docs/tracer.md lists each choice with its reason (R1 … R25). The main
 ones: temperatures in units of the median gap between the two nearest codewords (R1); the network is trained away from
 the original SID, and φ against the network's own next-token distribution (R2); the forget loss is bounded (R3); φ uses
-an Adam that does not move masked coordinates (R6); SIDs stay unique (R9); a phase with discrete SIDs follows (R10). The
-collision ordinal of TIGER's tables is neither softened nor suppressed. Requests for single interactions keep their
-items in the catalogue, so nothing is reassigned and only the network is trained.
+an Adam that does not move masked coordinates (R6); SIDs stay unique (R9); a phase with discrete SIDs follows (R10);
+losses are means over equally many forget and retain examples, so the forget loss weighs |D_r| / |D_f| times (about ten
+times) what it does in the paper's sums (R12). The collision ordinal of TIGER's tables is neither softened nor
+suppressed. Requests for single interactions keep their items in the catalogue, so nothing is reassigned and only the
+network is trained.
+
+``tracer-paper`` is eqs. 6 to 11 as printed: sums, raw distances and rate of φ, no bound, φ trained by L_F through the
+histories alone, no item texts; what the paper does not say (discretisation, the phase after it, P(i)) stays. Controls:
+``tracer-no-reassignment`` (its ablation, which needs no codebooks and runs on every backbone) trains the same losses
+with the original SIDs, and ``tracer-zero-phi`` has soft tokens in the histories and never moves φ.
 """
 
 from __future__ import annotations
@@ -54,23 +61,35 @@ class TracerConfig(ReassignmentConfig):
 
 
 class Tracer(UnlearningMethod[TracerConfig]):
-    """TRACER (arXiv 2606.07688): reassign the concept's tokens and suppress the original ones."""
+    """TRACER (arXiv 2606.07688) with a bounded loss: reassign the concept's tokens, suppress the original ones."""
 
     name = "tracer"
     Config = TracerConfig
     requires = frozenset({Capability.HAS_CODEBOOKS})
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "tracer-no-reassignment": {"reassign": False},
+        # Without φ its rate and weight mean nothing, so that tuning does not search them.
+        "tracer-no-reassignment": {"reassign": False, "phi_lr": 0.0, "lambda_reg": 0.0},
+        "tracer-zero-phi": {"phi_lr": 0.0, "lambda_reg": 0.0},
+        "tracer-paper": {
+            "reduction": "sum",
+            "forget_bound": "none",
+            "forget_target": "orig",
+            "temperature_units": "raw",
+            "entropy_gate": False,
+            "phi_lr": 0.01,
+            "text_share": 0.0,
+        },
         "tracer-no-coherence": {"lambda_coherence": 0.0},
         "tracer-no-regulariser": {"lambda_reg": 0.0},
         "tracer-no-mask": {"mask": "off"},
         "tracer-unbounded": {"forget_bound": "none"},
-        "tracer-raw-annealed": {"temperature_units": "raw", "entropy_gate": False},
+        "tracer-raw-annealed": {"temperature_units": "raw", "entropy_gate": False, "phi_lr": 0.01},
         "tracer-raw-fixed": {
             "temperature_units": "raw",
             "temperature_start": 0.005,
             "temperature_end": 0.005,
             "entropy_gate": False,
+            "phi_lr": 0.01,
         },
     }
     variant_search: ClassVar[Mapping[str, Search]] = {"tracer-no-reassignment": Search(phi_lr=None)}
@@ -92,6 +111,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
             train_with_discrete_sids(
                 model, objective, epochs=config.epochs, progress=progress, stage="hard", optimizer=optimizer
             )
+            model.module.eval()
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
         progress.note("surrogate_codebooks", surrogates)
@@ -110,6 +130,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
             optimizer=optimizer,
             steps_before=steps,
         )
+        model.module.eval()
         return model
 
     def _soft_phase(

@@ -22,6 +22,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class, methods
+from genrec_unlearn_bench.reporting.titles import declared_controls
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.search import LEARNING_RATES
 from tests import planted_overlap
@@ -70,7 +71,9 @@ def measured(model: Recommender, world: OverlapWorld) -> tuple[float, float]:
 
 def measurements() -> Iterator[Point]:
     """Every point of the figure."""
-    names = [name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of]
+    controls = declared_controls()
+    known = {name: entry for name, entry in methods().items() if entry.kind == "method"}
+    names = [name for name, entry in known.items() if not entry.variant_of or name in controls]
     # The same weights at every Ω, as no concept item is met in training: see tests/planted_overlap.py.
     retrained = planted_overlap.retrained(OVERLAPS[0])
     for overlap in OVERLAPS:
@@ -81,7 +84,7 @@ def measurements() -> Iterator[Point]:
             found: type[UnlearningMethod[Any]] = load_class(find_method(name), UnlearningMethod)  # type: ignore[type-abstract]
             for epochs in EPOCHS if lasting(found.Config) else (-1,):
                 torch.manual_seed(0)
-                method = found(found.Config.model_validate(fields(found.Config, epochs)))
+                method = found(found.Config.model_validate({**fields(found.Config, epochs), **known[name].fields}))
                 model = method.unlearn(world.original, world.request, Progress())
                 yield Point(overlap, name, epochs, *measured(model, world))
 

@@ -74,7 +74,6 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "sae_steps": 20,
         "fvu_ceiling": 10.0,
         "splice_floor": 0.0,
-        "retain_drop": 1.0,
         "retain_floor": 0.0,
         "evaluations": 2,
         "valid_rows": 32,

@@ -36,6 +36,7 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.sentences import legend, notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
+from genrec_unlearn_bench.reporting.titles import declared_controls
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
     Keeps,
@@ -120,8 +121,8 @@ def rounded(content: Any) -> Any:
 def role_of(row: Row) -> str:
     """``reference``, ``control`` or ``method``.
 
-    A control is a trivial or crippled method: a row that the protocol does not rank, or one whose source says so in
-    the first word of its docstring.
+    A control is a trivial or crippled method: a row that the protocol does not rank, one whose source says so in the
+    first word of its docstring, or one that ``titles.yaml`` lists.
     """
     if row.method in REFERENCE_ROWS:
         return "reference"
@@ -131,7 +132,7 @@ def role_of(row: Row) -> str:
 @cache
 def _declared_controls() -> frozenset[str]:
     sources = {name: entry.source for name, entry in methods().items() if entry.origin == "package"}
-    return frozenset(
+    return declared_controls().union(
         name
         for name, source in sources.items()
         if source is not None and not methods()[name].variant_of and source.read_text("utf-8").startswith('"""Control')

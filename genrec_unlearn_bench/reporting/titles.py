@@ -43,6 +43,11 @@ def row_title(label: str) -> str:
     return shown + bracket + rest
 
 
+def declared_controls() -> frozenset[str]:
+    """Rows that count as controls although no method's source says so."""
+    return frozenset(_titles()["controls"])
+
+
 @cache
 def _titles() -> Mapping[str, Mapping[str, str]]:
     file = resources.files("genrec_unlearn_bench.leaderboard") / "titles.yaml"

@@ -26,11 +26,14 @@ def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
 
 
 def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """The blocks between an eighth and a quarter of each stack's depth, at least one: ELM's 4 to 7 of 32."""
+    """The blocks between an eighth and a quarter of each stack's depth: ELM's 4 to 7 of 32.
+
+    At least one, and never the last of its stack unless that has no other: of two blocks, the first.
+    """
     found = anatomy(recommender)
 
     def early(stack: Sequence[Block]) -> tuple[Block, ...]:
-        first = min(math.ceil(len(stack) / 8), len(stack) - 1)
+        first = min(math.ceil(len(stack) / 8), max(len(stack) - 2, 0))
         return tuple(stack[first : max(first + 1, len(stack) // 4)])
 
     return tuple(block for stack in (found.encoder, found.decoder) if stack for block in early(stack))

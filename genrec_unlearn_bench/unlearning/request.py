@@ -50,6 +50,18 @@ class ForgetRequest:
         marked[self.pairs[:, 1]] = True
         return marked
 
+    @property
+    def brand_numbers(self) -> IntArray:
+        """[N] number of each affected item's brand, from 0 in alphabetical order; -1 for all other items.
+
+        Requests of other kinds are one concept: 0 for every affected item.
+        """
+        numbers = np.where(self.affected_items, 0, -1)
+        if self.kind is ConceptKind.BRAND:
+            marked = np.flatnonzero(self.items)
+            numbers[marked] = np.unique([self.catalogue.brands[item] for item in marked], return_inverse=True)[1]
+        return numbers.astype(np.int64)
+
     def forgotten_events(self, examples: Examples) -> BoolArray:
         """[E] history events that are to be forgotten: concept items, or the forgotten pairs."""
         return forgotten_events(examples, self.kind, self.items, self.pairs)

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.grid.reader import groups, read_grid
 from genrec_unlearn_bench.grid.spec import GridSpec, find_grid, ready_grids
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 
-PAPER = {"tracer", "elm", "rmu", "repnoise", "flat", "blur", "pisces"}
+PAPER = {"tracer", "tracer-paper", "elm", "rmu", "repnoise", "repnoise-faithful", "flat", "blur", "pisces"}
 
 
 def read(folder: Path, text: str) -> GridSpec:
@@ -68,7 +68,8 @@ def test_groups_come_from_the_registry_and_one_file() -> None:
     }
     assert set(found["ablations"]) == {name for name, entry in known.items() if entry.variant_of}
     assert set(found["paper"]) == PAPER
-    assert set(found["controls"]) == {"random-reassign", "theta-only", "relabel", "retain-only"}
+    expected = {"random-reassign", "tracer-no-reassignment", "tracer-zero-phi", "relabel", "retain-only"}
+    assert set(found["controls"]) == expected
 
 
 def test_groups_patterns_and_names_on_one_axis_count_once(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
 from genrec_unlearn_bench.methods.npo import NPO, NPOConfig
 from genrec_unlearn_bench.methods.scrub import Scrub, ScrubConfig
 from genrec_unlearn_bench.methods.simnpo import SimNPO, SimNPOConfig
-from genrec_unlearn_bench.methods.theta_only import ThetaOnly, ThetaOnlyConfig
+from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import find_method, load_class
+from genrec_unlearn_bench.tuning.rule import search_space
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.validation import validate
 from tests.backbones.p5sid.models import recommender as tree_recommender
@@ -37,7 +39,7 @@ METHODS: dict[str, Made] = {
     "simnpo": lambda: SimNPO(SimNPOConfig(lr=1e-3, batch_size=64)),
     "scrub": lambda: Scrub(ScrubConfig(lr=1e-3, batch_size=64)),
     "flat": lambda: Flat(FlatConfig(lr=1e-3, batch_size=64)),
-    "theta-only": lambda: ThetaOnly(ThetaOnlyConfig(lr=3e-4, batch_size=64)),
+    "tracer-no-reassignment": lambda: Tracer(TracerConfig(reassign=False, lr=3e-4, batch_size=64)),
 }
 
 
@@ -49,6 +51,23 @@ def causal() -> CausalRecommender:
 def forget_nll(model: Recommender, planted: Planted) -> float:
     part = planted.request.train.forget
     return -float(model.target_log_probs(part.histories(model.history_limit), part.targets).mean())
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "values"),
+    [
+        ("rmu", "alpha", {1200.0}),
+        ("flat", "lr", {3e-6}),
+        ("scrub", "min_passes", {1, 3}),
+        ("simnpo", "gamma", {0.125}),
+        ("simnpo", "beta", {4.5}),
+        ("pisces", "auroc", {0.5, 0.6}),
+        ("tracer", "lambda_reg", {0.008, 0.08}),
+        ("tracer", "phi_lr", {0.03, 0.1, 0.3, 1.0}),
+    ],
+)
+def test_official_values_are_in_the_search(name: str, field: str, values: set[float]) -> None:
+    assert values <= set(search_space(load_class(find_method(name), UnlearningMethod).Config, {})[field])
 
 
 @pytest.mark.slow

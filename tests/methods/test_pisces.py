@@ -20,13 +20,14 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy, tapped
 from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     aurocs,
+    concept_parts,
     find_features,
     matched_pairs,
     output_pull,
 )
 from genrec_unlearn_bench.unlearning.dictionaries.edit_search import MUS, TAUS, Effect, search_cells
 from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, activation_rows, train_sae, unexplained
-from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor
+from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, neuron_dictionaries
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples
 from tests import planted
@@ -36,7 +37,7 @@ from tests.backbones.p5sid import models as p5
 TINY = PiscesConfig(
     sae_rows=400, sae_width=2, sae_k=8, sae_steps=20, evaluations=3, valid_rows=16, pairs=40, auroc=0.5, features=2
 )
-LOOSE = TINY.model_copy(update={"fvu_ceiling": 9.0, "splice_floor": 0.0, "retain_drop": 1.0, "retain_floor": 0.0})
+LOOSE = TINY.model_copy(update={"fvu_ceiling": 9.0, "splice_floor": 0.0, "retain_floor": 0.0})
 
 
 def walks(users: int, seed: int) -> Examples:
@@ -112,7 +113,7 @@ def test_the_written_concept_feature_is_found_and_steered_away() -> None:
     sae = train_sae(rows, config, seed=0, stage="test", progress=Progress())
     assert unexplained(held_out, sae.reconstruct(held_out)) < 0.2
     pairs = matched_pairs(asked.train, model.sids.codes[:, 0], 4, count=300, seed=0)
-    found = find_features(model, pairs, [block], {block.name: sae}, asked.items, least=0.6, most=8)
+    found = find_features(model, pairs, [block], {block.name: sae}, asked.brand_numbers, least=0.6, most=8)
     cosines = [float(sae.decoder[feature.index] @ direction) for feature in found]
     best = int(np.argmax(cosines))
     assert cosines[best] > 0.8
@@ -136,6 +137,62 @@ def test_the_written_concept_feature_is_found_and_steered_away() -> None:
     edits.apply([found[best]], 0.9, 4.0)
     moved = (logits(changed, retain) - logits(model, retain)).abs().mean()
     assert moved < 0.35 * shift[1.0][token].abs(), "retain examples do not pass through the concept neuron"
+
+
+def two_brands() -> ForgetRequest:
+    """The concept that the neuron knows is one brand with a few examples; the other has many, which nothing tells from
+    retain examples."""
+    asked = request()
+    member = np.arange(64) % 8
+    items = asked.items | (member == 4) | (member == 5)
+    whole = planted.groups(walks(800, 1), items)
+    known = asked.items[whole.forget.targets]
+    few = np.flatnonzero(~known | (np.cumsum(known) % 10 == 0))
+    names = tuple("known" if asked.items[item] else "other" for item in range(64))
+    return replace(
+        asked,
+        items=items,
+        train=replace(whole, forget=whole.forget.subset(few)),
+        catalogue=replace(asked.catalogue, brands=names),
+    )
+
+
+def test_a_feature_of_one_brand_is_found_among_the_examples_of_all() -> None:
+    model, asked = written()[0], two_brands()
+    block = anatomy(model).decoder[0]
+    pairs = matched_pairs(asked.train, model.sids.codes[:, 0], 4, count=1000, seed=0)
+    neurons = neuron_dictionaries(model)
+
+    def neuron_zero(parts: np.ndarray) -> list[float]:
+        found = find_features(model, pairs, [block], neurons, parts, least=0.6, most=48)
+        return [feature.auroc for feature in found if feature.index == 0]
+
+    parts = concept_parts(asked.brand_numbers, pairs.forget.targets)
+    assert set(parts[asked.items].tolist()) == {0, 1}
+    assert neuron_zero(np.minimum(parts, 0)) == [], "over both brands at once it cannot pass"
+    (auroc,) = neuron_zero(parts)
+    assert auroc > 0.8
+    progress = Progress()
+    config = LOOSE.model_copy(update={"dictionary": "neurons", "auroc": 0.6, "pairs": 1000})
+    Pisces(config).unlearn(model, asked, progress)
+    assert progress.notes["concept_parts"] == 2
+    assert 0 < progress.notes["features_kept"] <= progress.notes["features_found"]
+    assert "retain_drop" not in PiscesConfig.model_fields
+
+
+def test_brands_with_few_pairs_are_one_part() -> None:
+    brands = np.array([0, 0, 1, 2, 3, -1])
+    targets = np.repeat([0, 2, 3, 4], [16, 3, 40, 15])
+    assert concept_parts(brands, targets).tolist() == [0, 0, 2, 1, 2, -1]
+    single = np.array([0, -1, 0])
+    assert concept_parts(single, np.array([0])).tolist() == [0, -1, 0]
+
+
+def test_concepts_whose_first_codes_no_retain_item_shares_have_pairs() -> None:
+    asked, codes = request(), planted.sids().codes[:, 0].copy()
+    codes[asked.items] += 100
+    pairs = matched_pairs(asked.train, codes, 4, count=1000, seed=0)
+    assert len(pairs.forget) == len(asked.train.forget)
 
 
 def test_category_features_are_no_concept_features() -> None:
@@ -162,7 +219,7 @@ def test_the_encoders_lens_is_the_gradient() -> None:
     model, _ = written()
     pairs = matched_pairs(request().train, model.sids.codes[:, 0], 4, count=30, seed=0)
     block = anatomy(model).encoder[0]
-    pull = output_pull(model, pairs, [block])[0]
+    pull = output_pull(model, pairs, [block], np.zeros(len(pairs.forget), dtype=np.int64))[0][0]
     direction = F.normalize(torch.randn(32, generator=torch.Generator().manual_seed(3)), dim=0)
 
     def likelihood(part: Examples) -> float:

@@ -14,6 +14,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.methods.rmu import Rmu, RmuConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.backbones.minionerec.models import pretrained
 from tests.planted import Planted, examples
 from tests.small import causal, changed, hooks, interaction_request, small_request, t5
@@ -37,6 +38,41 @@ def test_nothing_but_the_chosen_value_matrices_changes(make) -> None:
     assert original.module.training
     assert all(p.requires_grad and p.grad is None for p in model.module.parameters())
     assert hooks(model.module) == hooks(original.module) == 0
+
+
+def test_in_two_plus_two_blocks_one_matrix_is_trained() -> None:
+    original = t5(2)
+    model = Rmu(SHORT).unlearn(original, small_request(), Progress())
+    assert changed(model.module, original.module) == {"decoder.block.0.layer.2.DenseReluDense.wo.weight"}
+
+
+def test_each_brand_can_have_a_vector_of_its_own() -> None:
+    asked, model = branded(), t5()
+    brands = asked.brand_numbers
+    assert set(brands[asked.items].tolist()) == {0, 1}
+    made = [
+        Steering(model, asked, where="decoder", depth=None, kappa=1.0, per_brand=own).vectors[0]
+        for own in (False, True)
+    ]
+    assert [len(vectors) for vectors in made] == [1, 2]
+    torch.testing.assert_close(made[1].norm(dim=1), made[0].norm().expand(2))
+    steered = Rmu(SHORT.model_copy(update={"per_brand": True, "alpha": 0.0, "epochs": 8})).unlearn(
+        model, asked, Progress()
+    )
+    found = Steering(model, asked, where="decoder", depth=None, kappa=2.0, per_brand=True)
+    caught = found.states(steered, asked.train.forget)[0]
+    numbers = brands[asked.train.forget.targets]
+    means = [caught.states[numbers == brand][:, :3].flatten(0, 1).mean(0) for brand in (0, 1)]
+    for brand in (0, 1):
+        gaps = [float((means[brand] - vector).detach().norm()) for vector in found.vectors[0]]
+        assert gaps[brand] < gaps[1 - brand], "each brand's states go to its own vector"
+
+
+def branded() -> ForgetRequest:
+    """Concept items of even groups are of one brand, those of odd groups of another."""
+    asked = small_request()
+    names = tuple("even" if item // 8 % 2 == 0 else "odd" for item in range(len(asked.items)))
+    return replace(asked, catalogue=replace(asked.catalogue, brands=names))
 
 
 def test_the_encoder_site_changes_the_encoder_alone() -> None:

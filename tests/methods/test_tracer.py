@@ -14,6 +14,8 @@ from genrec_unlearn_bench.methods.random_reassign import RandomReassign, RandomR
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.overlap import overlap
+from tests.backbones.p5sid.models import recommender as tree
+from tests.methods.test_trees import request as tree_request
 from tests.planted import HISTORY, Planted
 
 CONFIG = TracerConfig(lr=3e-4, phi_lr=5e-2, batch_size=64)
@@ -56,10 +58,67 @@ def test_same_seed_same_bits(planted: Planted) -> None:
         assert (tensor == two.module.state_dict()[name]).all(), name
 
 
-def test_without_reassignment_the_table_stays(planted: Planted) -> None:
-    model, progress = unlearn(planted, CONFIG.model_copy(update={"reassign": False, "epochs": 3}))
-    assert model.sids.version == 0
-    assert "items_moved" not in progress.notes
+def variant(name: str, **fields: object) -> TracerConfig:
+    """A variant's configuration, shortened or changed by ``fields``."""
+    return TracerConfig.model_validate({**CONFIG.model_dump(), **Tracer.variants[name], **fields})
+
+
+def test_the_default_rate_of_phi_reaches_another_codeword_within_the_soft_phase(planted: Planted) -> None:
+    """At the paper's 0.01, in units of the gap, none does."""
+    short = {"batch_size": 64, "lr": 3e-4}
+    assert unlearn(planted, TracerConfig(**short))[1].notes["items_moved"] >= 4
+    assert unlearn(planted, TracerConfig(**short, phi_lr=0.01))[1].notes["items_moved"] == 0
+
+
+def test_without_reassignment_only_the_number_of_epochs_counts(planted: Planted) -> None:
+    """As ``theta-only``, the control it replaces: the losses of all epochs, with the original SIDs."""
+    (one, log), (two, other) = (
+        unlearn(planted, variant("tracer-no-reassignment", epochs=a + b, hard_epochs=b)) for a, b in ((2, 1), (0, 3))
+    )
+    assert one.sids.digest == planted.table.digest
+    assert "items_moved" not in log.notes
+    assert [step.losses for step in log.steps] == [step.losses for step in other.steps]
+    for name, tensor in one.module.state_dict().items():
+        assert (tensor == two.module.state_dict()[name]).all(), name
+    assert any((t != one.module.state_dict()[n]).any() for n, t in planted.original.module.state_dict().items())
+
+
+def test_without_reassignment_no_codebooks_are_needed() -> None:
+    model, asked = tree("collaborative"), tree_request()
+    assert model.sids.codebooks is None
+    method = Tracer(variant("tracer-no-reassignment", epochs=1, hard_epochs=0, batch_size=16))
+    assert not method.needs
+    progress = Progress()
+    after = method.unlearn(model, asked, progress)
+    assert progress.steps
+    assert after.sids.digest == model.sids.digest
+
+
+def test_the_control_without_phi_trains_on_soft_tokens_and_moves_nothing(planted: Planted) -> None:
+    short = {"epochs": 3, "hard_epochs": 1}
+    model, progress = unlearn(planted, variant("tracer-zero-phi", **short))
+    soft = [step.losses for step in progress.steps if step.stage == "soft"]
+    assert soft
+    assert {step["phi"] for step in soft} == {0.0}
+    assert max(step["phi_gradient"] for step in soft) > 0
+    assert progress.notes["items_moved"] == 0
+    np.testing.assert_array_equal(model.sids.codes, planted.table.codes)
+    hard = unlearn(planted, variant("tracer-no-reassignment", **short))[1].steps[0].losses
+    assert soft[0]["retain"] != hard["retain"], "soft histories are not the original's, from the first step on"
+
+
+def test_as_printed_forgetting_weighs_by_the_number_of_examples(planted: Planted) -> None:
+    """In the paper's sums a step's forget term is that of equal means with λ1 |D_f| / |D_r|, over three codes, not four
+    tokens."""
+    short = {"epochs": 1, "hard_epochs": 0}
+    log = unlearn(planted, variant("tracer-paper", **short))[1]
+    means = unlearn(planted, variant("tracer-paper", **short, reduction="mean"))[1].steps[0].losses
+    sums, train = log.steps[0].losses, planted.request.train
+    levels, depth = planted.table.levels, planted.table.quantised_levels
+    assert sums["retain"] == pytest.approx(len(train.retain) * levels * means["retain"], rel=1e-4)
+    assert sums["forget"] == pytest.approx(len(train.forget) * depth * means["forget"], rel=1e-4)
+    assert sums["coherence"] == pytest.approx(len(train.forget) * levels * means["coherence"], rel=1e-4)
+    assert not log.diverged
 
 
 def test_interaction_requests_move_nothing(planted: Planted) -> None:
@@ -95,6 +154,7 @@ def test_the_raw_temperature_of_the_paper_is_refused_where_it_is_one_hot(planted
         {"forget_bound": "none"},
         {"lambda_coherence": 0.0},
         {"lambda_reg": 0.0},
+        {"reduction": "sum"},
     ],
     ids=lambda change: "-".join(f"{k}={v}" for k, v in change.items()),
 )

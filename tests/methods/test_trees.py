@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.catalogue import backbones
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.trie import Trie
@@ -109,6 +110,13 @@ def test_without_the_flag_trees_are_refused_and_the_flag_is_named() -> None:
     assert resolve(RunRequest.model_validate(call | {"sid_set": {}})).method is not None
     assert Tracer(TracerConfig()).needs == {Capability.HAS_CODEBOOKS}
     assert Tracer(TracerConfig(reassign=False)).needs == frozenset()
+
+
+@pytest.mark.parametrize("backbone", sorted(backbones()))
+def test_tracers_control_runs_on_every_backbone(backbone: str) -> None:
+    call = {"task": "demo-brand", "method": "tracer-no-reassignment", "backbone": backbone}
+    sids = {"sid_set": {"indexer": "sequential"}} if backbone == "p5sid" else {}
+    assert resolve(RunRequest.model_validate(call | sids)).method is not None
 
 
 def test_a_table_with_codebooks_keeps_its_own_under_the_flag() -> None:

@@ -115,7 +115,7 @@ def test_an_adapted_layer_is_named_once_and_its_own_adapter_trains_no_further() 
 
 
 @pytest.mark.parametrize(
-    ("depth", "first", "last"), [(1, 0, 0), (2, 1, 1), (4, 1, 1), (8, 1, 1), (28, 4, 6), (32, 4, 7)]
+    ("depth", "first", "last"), [(1, 0, 0), (2, 0, 0), (3, 1, 1), (4, 1, 1), (8, 1, 1), (28, 4, 6), (32, 4, 7)]
 )
 def test_early_is_an_eighth_to_a_quarter_of_the_depth(depth: int, first: int, last: int) -> None:
     from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape

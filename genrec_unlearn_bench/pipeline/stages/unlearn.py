@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
-TOOLKIT_VERSION = 1
+TOOLKIT_VERSION = 2
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
 
 SKIPPED = "skipped"

@@ -4,6 +4,9 @@ PISCES keeps the features whose top tokens name the concept. Semantic IDs are sh
 concept, so two scores replace the words: whether the feature fires on forget examples and not on retain examples *of
 the same category and history length* (otherwise the best features are those of the category), and whether its direction
 moves the output towards the concept's tokens, against retain items of the same category.
+
+The brands of a request are scored one by one, and share what is found: a feature of one brand among dozens is silent on
+almost all forget examples, so that its AUROC over all of them is barely above 0.5 however well it knows its brand.
 """
 
 from __future__ import annotations
@@ -26,13 +29,15 @@ from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionar
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
 FIRES = 0.01
-"""Smallest share of the forget examples on which a feature must fire."""
+"""Smallest share of a brand's forget examples on which a feature must fire."""
+FEWEST = 16
+"""Smallest number of matched pairs of a brand that is scored by itself; brands with fewer are scored together."""
 
 
 def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int, seed: int) -> Groups:
     """Pair at most ``count`` forget examples with retain examples of the same level-1 target code and history length.
 
-    If no retain example has the length, one with the nearest is taken; if none has the code, the pair is omitted.
+    If no retain example has the length, one with the nearest is taken; if none has the code, one of any code.
 
     Args:
         level_one: [N] level-1 code of every item.
@@ -45,8 +50,9 @@ def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int
     own = forget.history_lengths(limit)
     for row in generator.permutation(len(forget))[:count]:
         pool = np.flatnonzero(codes == level_one[forget.targets[row]])
+        pool = pool if len(pool) else np.arange(len(retain))
         if not len(pool):
-            continue
+            break
         gaps = np.abs(lengths[pool] - own[row])
         rows.append(row)
         partners.append(generator.choice(pool[gaps == gaps.min()]))
@@ -54,51 +60,75 @@ def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int
     return Groups(forget.subset(one), retain.subset(two))
 
 
+def concept_parts(brands: IntArray, targets: IntArray) -> IntArray:
+    """[N] part of the concept that each item belongs to, from 0; -1 for retain items.
+
+    Args:
+        brands: [N] brand of each concept item, -1 for retain items (``ForgetRequest.brand_numbers``).
+        targets: [n] targets of the forget examples, which decide whether a brand is a part of its own (``FEWEST``).
+    """
+    counts = np.bincount(brands[targets], minlength=int(brands.max(initial=0)) + 1)
+    own = np.flatnonzero(counts >= FEWEST)
+    part = np.full(len(counts), len(own), dtype=np.int64)
+    part[own] = np.arange(len(own))
+    return np.where(brands >= 0, part[brands], -1)
+
+
 def find_features(
     recommender: Recommender,
     pairs: Groups,
     blocks: Sequence[Block],
     dictionaries: Mapping[str, Dictionary],
-    concept: BoolArray,
+    parts: IntArray,
     *,
     least: float,
     most: int,
 ) -> list[Feature]:
-    """Features that separate forget from matched retain examples, by descending AUROC.
+    """Features that separate a part of the concept from its matched retain examples, by descending AUROC.
 
     An example's activation is the largest over its positions: a feature for one token of a SID fires at one position
     of L. The output score of decoder blocks is the logit lens. An encoder's stream is the input of cross-attention
     instead, so its score is the network's gradient (``output_pull``).
 
     Args:
-        concept: [N] items of the concept.
-        least, most: Smallest AUROC, and largest number of features per block.
+        parts: [N] part of the concept that each item belongs to (``concept_parts``).
+        least, most: Smallest AUROC, and largest number of features per part and block. A feature that several parts
+            find is that of the part which it tells best.
     """
     if not len(pairs.forget):
         return []
     scores = [_activations(recommender, part, blocks, dictionaries) for part in (pairs.forget, pairs.retain)]
     encoder_blocks = [block for block in blocks if block.stack is Stack.ENCODER]
-    pulls = output_pull(recommender, pairs, encoder_blocks) if encoder_blocks else []
-    found = []
+    of_row = parts[pairs.forget.targets]
+    pulls = output_pull(recommender, pairs, encoder_blocks, of_row) if encoder_blocks else []
+    found: dict[tuple[str, int], Feature] = {}
     for number, block in enumerate(blocks):
-        one, two = scores[0][number], scores[1][number]
-        firing = np.flatnonzero((one > 0).mean(0) >= FIRES)
-        values = aurocs(one[:, firing], two[:, firing])
-        order = np.argsort(-values, kind="stable")
-        chosen = [place for place in order if values[place] >= least][:most]
-        if not chosen:
-            continue
-        index = firing[chosen]
-        directions = dictionaries[block.name].directions[torch.from_numpy(index).to(recommender.device)]
-        if block.stack is Stack.ENCODER:
-            outputs = directions @ pulls[encoder_blocks.index(block)]
-        else:
-            outputs = _lens_scores(recommender, directions, concept)
-        found += [
-            Feature(block.name, int(feature), float(values[place]), float(output))
-            for feature, place, output in zip(index, chosen, outputs.tolist(), strict=True)
-        ]
-    return sorted(found, key=lambda feature: -feature.auroc)
+        for part in np.unique(of_row):
+            positive, negative = (side[number][of_row == part] for side in scores)
+            index, values = _separating(positive, negative, least, most)
+            if not len(index):
+                continue
+            directions = dictionaries[block.name].directions[torch.from_numpy(index).to(recommender.device)]
+            if block.stack is Stack.ENCODER:
+                outputs = directions @ pulls[encoder_blocks.index(block)][part]
+            else:
+                outputs = _lens_scores(recommender, directions, parts == part, parts < 0)
+            for feature, value, output in zip(index.tolist(), values.tolist(), outputs.tolist(), strict=True):
+                new = Feature(block.name, feature, value, output, int(part))
+                old = found.setdefault((block.name, feature), new)
+                found[block.name, feature] = max(old, new, key=lambda one: one.auroc)
+    return sorted(found.values(), key=lambda feature: -feature.auroc)
+
+
+def _separating(
+    positive: NDArray[np.float32], negative: NDArray[np.float32], least: float, most: int
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Columns of [n, W] and [m, W] scores that fire on the positives and separate the two, and their AUROCs."""
+    firing = np.flatnonzero((positive > 0).mean(0) >= FIRES).astype(np.int64)
+    values = aurocs(positive[:, firing], negative[:, firing])
+    order = np.argsort(-values, kind="stable")
+    chosen = order[values[order] >= least][:most]
+    return firing[chosen], values[chosen]
 
 
 def aurocs(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -126,8 +156,9 @@ def _activations(
     return [np.concatenate(rows) if rows else nothing for rows, nothing in zip(kept, empty, strict=True)]
 
 
-def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArray) -> Tensor:
-    """[n] mean lens logit of the concept items' tokens minus that of retain items with the same level-1 code.
+def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArray, retain: BoolArray) -> Tensor:
+    """[n] mean lens logit of the concept items' tokens minus that of retain items with the same level-1 code (of all
+    retain items, for concept items whose code none has).
 
     The final norm divides all unit directions by one number, so only its gain can change a sign or an order.
     """
@@ -135,14 +166,12 @@ def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArra
     codes, offsets = table.quantised_codes, np.asarray(recommender.vocabulary.offsets[: table.quantised_levels])
     weights = torch.zeros(recommender.vocabulary.size, dtype=torch.float64)
     first = codes[:, 0]
-    shared = [code for code in np.unique(first[concept]) if (first[~concept] == code).any()]
-    wanted = concept & np.isin(first, shared)
-    for code in shared:
-        here = first == code
-        for side, sign in ((concept, 1.0), (~concept, -1.0)):
-            items = codes[here & side]
+    for code in np.unique(first[concept]):
+        own, others = concept & (first == code), retain & (first == code)
+        for side, sign in ((own, 1.0), (others if others.any() else retain, -1.0)):
+            items = codes[side]
             tokens = (items + offsets)[items >= 0]
-            share = sign * (here & concept).sum() / wanted.sum() / len(tokens)
+            share = sign * own.sum() / concept.sum() / max(len(tokens), 1)
             weights.index_add_(0, torch.from_numpy(tokens), torch.full((len(tokens),), share, dtype=torch.float64))
     lens = anatomy(recommender).lens
     with torch.no_grad():
@@ -150,23 +179,30 @@ def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArra
         return lens(directions.to(dtype)).float() @ weights.float().to(directions.device)
 
 
-def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block]) -> list[Tensor]:
-    """[D] per block: mean gradient of the forget targets' log-likelihood by the feed-forward output, summed over
-    positions, minus that of the matched retain targets."""
-    totals = [torch.zeros(block.down.out_features, device=recommender.device) for block in blocks]
+def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block], parts: IntArray) -> list[Tensor]:
+    """[P, D] per block: mean gradient, over the pairs of each of P parts, of the forget targets' log-likelihood by the
+    feed-forward output, summed over positions, minus that of the matched retain targets.
+
+    Args:
+        parts: [n] part of each pair.
+    """
+    of_row = torch.from_numpy(parts).to(recommender.device)
+    sizes = torch.bincount(of_row)
+    totals = [torch.zeros(len(sizes), block.down.out_features, device=recommender.device) for block in blocks]
     body, levels = anatomy(recommender), recommender.sids.quantised_levels
     with eval_mode(recommender.module):
         for examples, sign in ((pairs.forget, 1.0), (pairs.retain, -1.0)):
-            for part in example_batches(examples, 128):
+            for number, part in enumerate(example_batches(examples, 128)):
+                own = of_row[number * 128 : number * 128 + 128]
                 codes = recommender.codes_of(part.targets)
                 with tapped([block.mlp for block in blocks]) as caught:
                     context = recommender.encode(part.histories(recommender.history_limit))
                     output = recommender.decode(context, codes)
                 likelihood = output.token_log_probs()[:, :levels].sum()
-                for number, gradient in enumerate(torch.autograd.grad(likelihood, caught)):
-                    values, real = activations_at(body, blocks[number], gradient, context, codes, prompts=False)
-                    totals[number] += sign / len(examples) * (values * real[..., None]).sum((0, 1))
-    return totals
+                for block, total, gradient in zip(blocks, totals, torch.autograd.grad(likelihood, caught), strict=True):
+                    values, real = activations_at(body, block, gradient, context, codes, prompts=False)
+                    total.index_add_(0, own, sign * (values * real[..., None]).sum(1))
+    return [total / sizes.clamp_min(1)[:, None] for total in totals]
 
 
 def majority_signs(recommender: Recommender, examples: Examples, blocks: Sequence[Block]) -> list[Tensor]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.reference import resting
@@ -80,12 +81,6 @@ class Gauge:
         hits = _ratio(now.forget_hr, self._before.forget_hr, probability)
         return Effect(hits, _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0), probability, similar)
 
-    def retain(self, model: Recommender) -> float:
-        """Ratio of the retain examples' NDCG@10 to the original's."""
-        nothing = self._groups.forget.subset(np.zeros(0, dtype=np.int64))
-        now = validate(model, Groups(nothing, self._groups.retain))
-        return _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0)
-
     def probability_effect(self, model: Recommender) -> tuple[float, float]:
         """Ratios of the forget targets' and of P(i)'s probabilities to the original's."""
         (forget, similar), before = self.probabilities(model), self._probabilities
@@ -109,6 +104,18 @@ class Gauge:
                     counts[side] += real[here].sum()
         forget, similar = sums / np.maximum(counts, 1)
         return float(forget), float(similar)
+
+
+def target_probability(model: Recommender, examples: Examples) -> float:
+    """Mean probability of the targets' content codes."""
+    total, count = 0.0, 0
+    with resting(model):
+        for part in example_batches(examples, 128):
+            real = model.sids.quantised_codes[part.targets] >= 0
+            values = model.target_log_probs(part.histories(model.history_limit), part.targets)
+            total += float((values[:, : real.shape[1]].exp().double().cpu().numpy() * real).sum())
+            count += int(real.sum())
+    return total / max(count, 1)
 
 
 def search_cells(

@@ -69,12 +69,14 @@ class Feature:
     Attributes:
         auroc: AUROC of its activation for forget against matched retain examples.
         output: How much its direction promotes the concept's tokens over those of matched retain items.
+        part: The part of the concept (a brand, or several) that both scores are about.
     """
 
     block: str
     index: int
     auroc: float
     output: float
+    part: int = 0
 
     @property
     def sign(self) -> int:

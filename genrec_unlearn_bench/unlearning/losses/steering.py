@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -44,11 +45,12 @@ class Site:
 @dataclass(frozen=True, eq=False)
 class SiteStates:
     """[B, P, D] residual stream after a site's block, and the [B, P] positions to steer and to hold (for a target: all
-    real ones)."""
+    real ones), with the number of the brand at each."""
 
     states: Tensor
     concept: Tensor
     others: Tensor
+    brands: Tensor
 
 
 def sites(model: Recommender, where: Where, depth: float | None) -> tuple[Site, ...]:
@@ -63,22 +65,37 @@ class Steering:
     """RMU's losses on one request, with the control vectors u = c · r / ‖r‖.
 
     r ~ Uniform[0, 1)^D, so u lies in the non-negative orthant; c = κ times the mean norm of the original's states at
-    the steered positions. One vector per site for the whole request, which does not distinguish its brands.
+    the steered positions.
+
+    Args:
+        per_brand: One vector per site and brand of a brand request, instead of one per site.
+
+    Attributes:
+        vectors: [V, D] per site.
     """
 
     def __init__(
-        self, original: Recommender, request: ForgetRequest, *, where: Where, depth: float | None, kappa: float
+        self,
+        original: Recommender,
+        request: ForgetRequest,
+        *,
+        where: Where,
+        depth: float | None,
+        kappa: float,
+        per_brand: bool = False,
     ) -> None:
         self._original = original
         self._where, self._depth = where, depth
+        brands = request.brand_numbers.clip(0) if per_brand else np.zeros(len(request.items), dtype=np.int64)
+        self._brands = torch.from_numpy(brands).to(original.device)
         self._affected = torch.from_numpy(request.affected_items).to(original.device)
         self._content = torch.from_numpy(original.sids.quantised_codes >= 0).to(original.device)
         self.norms = self._mean_norms(request.train.forget)
         self.vectors = []
         for site, norm in zip(sites(original, where, depth), self.norms, strict=True):
             generator = torch_generator(request.seed, "rmu", site.block.name)
-            draw = torch.rand(site.block.down.out_features, generator=generator)
-            self.vectors.append((kappa * norm * draw / draw.norm()).to(original.device))
+            draw = torch.rand(int(brands.max()) + 1, site.block.down.out_features, generator=generator)
+            self.vectors.append((kappa * norm * draw / draw.norm(dim=1, keepdim=True)).to(original.device))
 
     def parameters(self, model: Recommender) -> list[nn.Parameter]:
         """The trainable parameters in W_out of each site's blocks: the matrix, or its adapters.
@@ -100,7 +117,7 @@ class Steering:
     def forget(self, model: Recommender, part: Examples) -> Tensor:
         """Scalar: mean over steered positions and dimensions of (h − u)², summed over sites; 0 without positions."""
         pairs = zip(self.states(model, part), self.vectors, strict=True)
-        return torch.stack([_squares(caught.states, vector, caught.concept) for caught, vector in pairs]).sum()
+        return torch.stack([_squares(at.states, own[at.brands], at.concept) for at, own in pairs]).sum()
 
     def retain(self, model: Recommender, part: Examples) -> Tensor:
         """Scalar: mean over held positions and dimensions of (h − h0)², summed over sites."""
@@ -124,11 +141,13 @@ class Steering:
             if site.history:
                 items = context.position_items
                 concept = self._affected[items.clamp_min(0)] & (items >= 0) & context.mask
-                found.append(SiteStates(body.at_history(states, context), concept, context.mask & ~concept))
+                brands = self._brands[items.clamp_min(0)]
+                found.append(SiteStates(body.at_history(states, context), concept, context.mask & ~concept, brands))
             else:
                 content = self._content[torch.from_numpy(part.targets).to(codes.device)]
                 content = nn.functional.pad(content, (0, length - content.shape[1]))
-                found.append(SiteStates(body.at_targets(states, context, length), content, codes >= 0))
+                brands = self._brands[torch.from_numpy(part.targets).to(codes.device)][:, None].expand(-1, length)
+                found.append(SiteStates(body.at_targets(states, context, length), content, codes >= 0, brands))
         return found
 
     def _mean_norms(self, forget: Examples) -> list[float]:
@@ -157,8 +176,7 @@ def _site(blocks: tuple[Block, ...], share: float, *, history: bool) -> Site:
 
 
 def _squares(states: Tensor, goal: Tensor, mask: Tensor) -> Tensor:
-    """Mean squared difference over the positions in ``mask`` and all dimensions; ``goal`` is [D] or as ``states``."""
+    """Mean squared difference of [B, P, D] states and goals over the positions in ``mask`` and all dimensions."""
     if not bool(mask.any()):
         return states.new_zeros(())
-    wanted = goal if goal.dim() == 1 else goal[mask]
-    return nn.functional.mse_loss(states[mask].float(), wanted.float().expand(int(mask.sum()), -1))
+    return nn.functional.mse_loss(states[mask].float(), goal[mask].float())

@@ -1,7 +1,9 @@
 """Losses on the network in TRACER and its controls: retain, bounded forget and coherence loss.
 
-L = L_R + λ1 L_F + λ2 L_Coh (eq. 10 without L_reg), each a mean over target tokens and examples (R12), all with a plus
-sign: L_F is the log-likelihood to be reduced (R4). Numbers R1 … refer to docs/tracer.md.
+L = L_R + λ1 L_F + λ2 L_Coh (eq. 10 without L_reg), all with a plus sign: L_F is the log-likelihood to be reduced (R4).
+Each term is a mean over examples and tokens, or with ``reduction=sum`` the paper's sum (R12). The tokens of L_R and
+L_Coh are all of a SID, those of L_F its content codes: four and three in TIGER, whose ordinal carries no information
+about an item. Numbers R1 … refer to docs/tracer.md.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, Phase, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import masked_mean, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import masked_mean, sequence_nll, token_nll
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.retain_loss import RUINED
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -54,6 +56,9 @@ class UnlearningLossConfig(RetainLossConfig):
     forget_bound: Literal["uniform", "none"] = "uniform"
     """Stop suppressing a token once its probability is below 1/K (uniform), or never (the paper's unbounded loss, which
     diverges: R3)."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """Means over examples and tokens, or the paper's sums over D_r and D_f, each estimated without bias from a batch
+    (R12), which leave item-text samples out. With sums λ1 weighs |D_f| / |D_r| times what it does with means."""
     clean_history: bool = False
     """Drop concept items from retain histories in L_R (R14); the paper keeps them."""
 
@@ -169,6 +174,7 @@ class RetainObjective:
         self.config = config
         self.request = request
         self._texts = ItemTexts(request, table) if config.text_share and request.items.any() else None
+        self._summed = False
 
     def step(self, model: Recommender, batch: PairedBatch) -> tuple[Tensor, dict[str, float]]:
         """The loss of one batch, and its terms for the log."""
@@ -186,10 +192,14 @@ class RetainObjective:
 
     def _interaction_loss(self, model: Recommender, retain: Examples, soft: SoftSids | None = None) -> Tensor:
         context = model.encode(retain.histories(model.history_limit), soft=soft)
-        return token_nll(model.decode(context, model.codes_of(retain.targets)))
+        output = model.decode(context, model.codes_of(retain.targets))
+        if self._summed:
+            return sequence_nll(output).mean() * len(self.request.train.retain)
+        return token_nll(output)
 
     def _texts_of(self, model: Recommender) -> ItemTexts | None:
-        return self._texts if Capability.TEXT_TASKS in model.capabilities else None
+        # The paper has no such samples, so they have no place in its sums.
+        return self._texts if Capability.TEXT_TASKS in model.capabilities and not self._summed else None
 
     def _text_count(self, examples: int) -> int:
         return math.ceil(self.config.text_share * examples)
@@ -201,6 +211,7 @@ class Objective(RetainObjective):
     def __init__(self, config: UnlearningLossConfig, request: ForgetRequest, table: SidTable) -> None:
         super().__init__(config, request, table)
         self.config: UnlearningLossConfig = config
+        self._summed = config.reduction == "sum"
         self.original = table
         targets = np.unique(request.train.forget.targets)
         self._row_of_target = np.full(len(table), -1, dtype=np.int64)
@@ -251,7 +262,11 @@ class Objective(RetainObjective):
             suppressed = torch.maximum(suppressed, self._uniform.to(device))
         original, neighbours = output.rows(slice(0, count)), output.rows(slice(count, None))
         content = self._content[torch.from_numpy(forget.targets)].to(device)
-        return Losses(retain, masked_mean(suppressed, content), -neighbours.mean(log_probs[count:]), original)
+        if not self._summed:
+            return Losses(retain, masked_mean(suppressed, content), -neighbours.mean(log_probs[count:]), original)
+        share = len(self.request.train.forget) / count
+        coherence = -log_probs[count:].sum() / self.config.neighbours
+        return Losses(retain, share * (suppressed * content).sum(), share * coherence, original)
 
 
 def train_with_discrete_sids(

@@ -2,12 +2,15 @@
 
 The paper maps SIDs to items one-to-one but gives no rule. The argmax of each level can give a concept item the SID of a
 retain item, which would then decode to a concept item. Here concept items are processed in order of certainty, and each
-takes the free SID with the highest logits.
+takes the free SID with the highest logits. A SID that any item had before is not free for another item, whether that
+item has moved away or is yet to be processed: L_F suppresses the concept items' original SIDs, and a list decoded in
+the original ID space must not show one concept item in the place of another.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -99,9 +102,8 @@ def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, ca
     Raises BenchError if no free SID is left under an item's first codes.
     """
     content = table.quantised_codes[items] >= 0
-    others = np.delete(table.codes, items, axis=0)
     choose = _flat if table.tree is None else _in_tree
-    fresh, tries = choose(table, items, logits, others, content, candidates)
+    fresh, tries = choose(table, items, logits, content, candidates)
     changed = fresh != table.codes[items]
     return Reassignment(
         table=table.reassigned(items, fresh),
@@ -124,43 +126,41 @@ def note_reassignment(progress: Progress, before: SidTable, outcome: Reassignmen
 
 
 def _flat(
-    table: SidTable, items: IntArray, logits: Sequence[Logits], others: IntArray, content: BoolArray, candidates: int
+    table: SidTable, items: IntArray, logits: Sequence[Logits], content: BoolArray, candidates: int
 ) -> tuple[IntArray, list[int]]:
     """[n, L] new codes of ``items``, and how many better SIDs were taken, by item in order of certainty."""
     depth = table.quantised_levels
     old = table.codes[items]
-    taken = {_tokens(row[:depth]) for row in others}
-    newly_taken: set[Codes] = set()
+    taken = {_tokens(row[:depth]) for row in table.codes}
     fresh, numbers = old.copy(), []
     for row in _by_certainty(logits, content):
         own = _tokens(old[row, :depth])
-        # An item that shares its codes and differs by its ordinal may keep them, unless a concept item has moved there
-        # with ordinal 0 in the meantime.
-        keeps = own not in newly_taken
-        levels = [level[row] for level in logits]
-        tries, codes = _choose(levels, own if keeps else None, taken, candidates, int(items[row]))
+        tries, codes = _choose([level[row] for level in logits], own, taken, candidates, int(items[row]))
         numbers.append(tries)
         if codes != own:
             fresh[row, :depth] = codes
             fresh[row, depth:] = 0
-            newly_taken.add(codes)
         taken.add(codes)
     return fresh, numbers
 
 
 def _in_tree(
-    table: SidTable, items: IntArray, logits: Sequence[Logits], others: IntArray, content: BoolArray, candidates: int
+    table: SidTable, items: IntArray, logits: Sequence[Logits], content: BoolArray, candidates: int
 ) -> tuple[IntArray, list[int]]:
     """As ``_flat``, for a tree; ``candidates`` sets no limit here."""
     old = table.codes[items]
-    taken = {_tokens(row) for row in others}
+    before = Counter(_tokens(row) for row in table.codes)
+    taken = set(before)
     fresh, numbers = np.full_like(old, -1), []
     for row in _by_certainty(logits, content):
         levels = [level[row] for level, has in zip(logits, content[row], strict=True) if has]
-        tries, sid = _choose_in_tree(table, levels, _tokens(old[row]), taken, int(items[row]))
+        own = _tokens(old[row])
+        if before[own] == 1:
+            taken.remove(own)
+        tries, sid = _choose_in_tree(table, levels, own, taken, int(items[row]))
         numbers.append(tries)
         fresh[row, : len(sid)] = sid
-        taken.add(sid)
+        taken |= {own, sid}
     return fresh, numbers
 
 
@@ -169,8 +169,8 @@ def _choose_in_tree(
 ) -> tuple[int, Codes]:
     """The number of better paths that were taken, and the best free one, end token included."""
     tails = _tails(table, own, len(levels))
-    # Every rejected path has at least one item, so a free one is found after at most as many as there are items.
-    for tries, path in enumerate(best_first(levels, len(table) + 1)):
+    # Every rejected path has an item or had one, so a free one is found after at most twice as many as there are items.
+    for tries, path in enumerate(best_first(levels, 2 * len(table) + 1)):
         for tail in tails:
             if (*path, *tail) not in taken:
                 return tries, (*path, *tail)
@@ -193,9 +193,7 @@ def _tokens(row: IntArray) -> Codes:
     return tuple(int(code) for code in row if code >= 0)
 
 
-def _choose(
-    levels: Sequence[Logits], own: Codes | None, taken: set[Codes], candidates: int, item: int
-) -> tuple[int, Codes]:
+def _choose(levels: Sequence[Logits], own: Codes, taken: set[Codes], candidates: int, item: int) -> tuple[int, Codes]:
     """How many better codes were taken (``candidates`` if all that were tried), and the best free ones."""
     for tries, codes in enumerate(best_first(levels, candidates)):
         if codes == own or codes not in taken:

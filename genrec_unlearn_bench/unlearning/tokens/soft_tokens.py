@@ -129,9 +129,13 @@ class SoftTokens:
         """−D + φ: Q tensors [n, K_l], for discretisation."""
         return [(phi - distance).detach() for phi, distance in zip(self.phi, self.distances, strict=True)]
 
-    def regulariser(self) -> Tensor:
-        """L_reg (eq. 6) as mean |φ|: the paper's sum over |I_c|·L·K entries would dominate every other term (R12)."""
-        return torch.cat([phi.abs().flatten() for phi in self.phi]).mean()
+    def regulariser(self, reduction: Literal["mean", "sum"] = "mean") -> Tensor:
+        """L_reg (eq. 6): |φ| summed over levels and codes, then the mean over items or the paper's sum (R12).
+
+        Not a mean over all entries: it would divide λ3 by L·K, and no φ would feel it.
+        """
+        total = torch.stack([phi.abs().sum() for phi in self.phi]).sum()
+        return total if reduction == "sum" else total / max(len(self.items), 1)
 
 
 def normalised_entropy(assignment_probs: Sequence[Tensor]) -> float:
@@ -201,14 +205,15 @@ class MaskedAdam:
 class ReassignmentConfig(UnlearningLossConfig):
     """Training of φ. Defaults are the paper's unless a field says otherwise."""
 
-    search = Search(phi_lr=(0.03, 0.1, 0.3, 1.0))
+    search = Search(phi_lr=(0.03, 0.1, 0.3, 1.0), lambda_reg=(0.008, 0.08, 0.8))
 
-    phi_lr: float = Field(default=1e-2, gt=0)
-    """Learning rate of φ, in units of the scaled distances."""
+    phi_lr: float = Field(default=0.1, ge=0)
+    """Learning rate of φ, in units of the distances: Adam moves a coordinate by about this much a step, and the nearest
+    other codeword is at a median of 1 in units of the gap. The paper's 0.01 is for raw distances. 0 keeps φ at 0."""
     phi_optimizer: Literal["adam", "sgd"] = "adam"
     """Masked Adam (R6), or the masked gradient descent of the paper's lemma."""
     lambda_reg: float = Field(default=0.08, ge=0)
-    """λ3, weight of mean |φ|; 0 is the ablation without it."""
+    """λ3, weight of |φ| (summed over levels and codes, mean over items); 0 is the ablation without it."""
     temperature_start: float = Field(default=2.0, gt=0)
     """Softmax temperature at the first step."""
     temperature_end: float = Field(default=0.1, gt=0)
@@ -246,6 +251,7 @@ class PhiTrainer:
         self._scale = distance_scale(self._table) if gap else [1.0] * table.quantised_levels
         self.tokens = SoftTokens.start(self._table, request.items, self._scale, device)
         self._content = torch.from_numpy(table.quantised_codes >= 0)
+        self._forget_size = len(request.train.forget)
         retain = np.flatnonzero(~request.items)
         if config.rho == "interactions":
             retain = request.train.retain.targets
@@ -282,7 +288,8 @@ class PhiTrainer:
         grad_via_target = _gradients(soft, phi)
         for level in phi:
             level.grad = None
-        (losses.total(config) + config.lambda_reg * self.tokens.regulariser()).backward()  # type: ignore[no-untyped-call]
+        penalty = self.tokens.regulariser(config.reduction)
+        (losses.total(config) + config.lambda_reg * penalty).backward()  # type: ignore[no-untyped-call]
         # The network's loss already contains λ1 L_F through the histories; `forget_target` adds the path through the
         # target, or removes the one through the histories.
         history, target = config.forget_target in ("both", "orig"), config.forget_target in ("both", "soft")
@@ -294,7 +301,7 @@ class PhiTrainer:
         self._masks = update_mask(probs, self._rho, forget_gradient, config.mask)
         return {
             "soft_forget": float(soft.detach()),
-            "phi": float(self.tokens.regulariser().detach()),
+            "phi": float(penalty.detach()),
             "phi_gradient": float(torch.cat([g.flatten() for g in self._gradients]).norm()),
             "mask_on": float(torch.cat([m.flatten() for m in self._masks]).mean()),
             "entropy": normalised_entropy(probs),
@@ -310,7 +317,10 @@ class PhiTrainer:
             start = self._offsets[level]
             terms.append((q[rows] * log_probs[:, level, start : start + q.shape[1]]).sum(-1))
         content = self._content[torch.from_numpy(forget.targets)].to(log_probs.device)
-        return masked_mean(torch.stack(terms, dim=1), content)
+        values = torch.stack(terms, dim=1)
+        if self.config.reduction == "sum":
+            return (values * content).sum() * self._forget_size / len(forget)
+        return masked_mean(values, content)
 
     def step(self) -> None:
         self._optimizer.step(self._gradients, self._masks)

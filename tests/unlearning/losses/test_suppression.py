@@ -11,6 +11,7 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import paired_batches
@@ -46,11 +47,29 @@ def test_each_term_is_what_the_paper_defines() -> None:
     torch.testing.assert_close(losses.retain.detach(), expected, rtol=1e-4, atol=1e-5)
     expected = model.target_log_probs(forget.histories(4), forget.targets)[:, :3].mean()
     torch.testing.assert_close(losses.forget.detach(), expected, rtol=1e-4, atol=1e-5)
-    from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-
     near = positive_set(request.features, model.sids, forget.targets, request.items, 2)
     terms = [model.target_log_probs(forget.histories(4), near[:, k]) for k in range(2)]
     torch.testing.assert_close(losses.coherence.detach(), -torch.cat(terms).mean(), rtol=1e-4, atol=1e-5)
+
+
+def test_sums_are_those_of_the_paper_and_batches_estimate_them_without_bias() -> None:
+    """Eqs. 7 to 9 over all of D_r and D_f; with equal means, forgetting weighs |D_r| / |D_f| times as much."""
+    model, request = setting()
+    config = UnlearningLossConfig(forget_bound="none", neighbours=2, reduction="sum", text_share=0)
+    objective = Objective(config, request, model.sids)
+    forget, retain = request.train.forget, request.train.retain
+    whole = objective.losses(model, forget, retain)
+    expected = -model.target_log_probs(retain.histories(4), retain.targets).sum()
+    torch.testing.assert_close(whole.retain.detach(), expected, rtol=1e-4, atol=1e-2)
+    expected = model.target_log_probs(forget.histories(4), forget.targets)[:, :3].sum()
+    torch.testing.assert_close(whole.forget.detach(), expected, rtol=1e-4, atol=1e-2)
+    halves = [np.arange(len(forget)) % 2 == side for side in (0, 1)]
+    parts = [objective.losses(model, forget.subset(half), retain).coherence.detach() for half in halves]
+    weights = torch.tensor([half.mean() for half in halves], dtype=torch.float32)
+    torch.testing.assert_close((torch.stack(parts) * weights).sum(), whole.coherence.detach(), rtol=1e-4, atol=1e-2)
+    near = positive_set(request.features, model.sids, forget.targets, request.items, 2)
+    terms = [model.target_log_probs(forget.histories(4), near[:, k]).sum() for k in range(2)]
+    torch.testing.assert_close(whole.coherence.detach(), -torch.stack(terms).sum() / 2, rtol=1e-4, atol=1e-2)
 
 
 def test_the_bound_stops_the_push_below_the_uniform_level() -> None:

@@ -63,6 +63,13 @@ def test_codes_of_retain_items_and_of_earlier_concept_items_are_never_taken() ->
     assert outcome.collisions == 2
 
 
+def test_a_sid_of_a_concept_item_is_not_free_before_or_after_that_item_moved() -> None:
+    """Item 1 comes first and wants item 0's SID; item 0 moves away and leaves a SID that item 4 wants."""
+    outcome = discretise(table(), np.array([4, 0, 1]), scores((0, 1), (2, 2), (0, 0)))
+    assert outcome.table.codes[[4, 0, 1]].tolist() == [[0, 0, 1], [2, 2, 0], [0, 1, 0]]
+    assert outcome.collisions == 2
+
+
 def test_without_free_candidates_the_last_level_takes_a_free_code() -> None:
     outcome = discretise(table(), np.array([0]), scores((1, 1)), candidates=1)
     assert outcome.fallback_items == 1

@@ -49,6 +49,19 @@ def test_the_unit_is_the_median_gap_and_makes_temperatures_scale_free() -> None:
     assert normalised_entropy(raw) < 1e-3, "the paper's raw temperature is one-hot at this scale"
 
 
+def test_the_regulariser_sums_over_levels_and_codes_and_averages_over_items() -> None:
+    """A mean over all n·L·K entries would divide the penalty of an item by L·K."""
+    tokens = start()
+    for level in tokens.phi:
+        level.data.fill_(-0.5)
+    entries = sum(level.shape[1] for level in tokens.phi)
+    torch.testing.assert_close(tokens.regulariser(), torch.tensor(0.5 * entries))
+    torch.testing.assert_close(tokens.regulariser("sum"), torch.tensor(0.5 * entries * len(tokens.items)))
+    tokens.regulariser().backward()
+    for level in tokens.phi:
+        torch.testing.assert_close(level.grad, torch.full_like(level, -1 / len(tokens.items)))
+
+
 def test_annealing_is_exponential_between_its_ends() -> None:
     values = [anneal(2.0, 0.1, step, 11) for step in range(11)]
     np.testing.assert_allclose(values[0], 2.0)
