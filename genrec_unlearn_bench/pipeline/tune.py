@@ -137,7 +137,7 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
         context.progress.info(
             f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own"
         )
-    scores = _validated(resolved, data, original, context)
+    scores = _validated(resolved, data, sids, original, context)
     if scores.not_finite:
         raise CorruptArtefact(
             f"the original recommender's weights are not finite: {scores.not_finite}",
@@ -154,9 +154,9 @@ def _measured(seed: int, scores: ValidationScores, **fields: Any) -> Measured:
 
 
 def _validated(
-    resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, context: StageContext
+    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage, context: StageContext
 ) -> ValidationScores:
-    stage = validate_stage(resolved, data, model)
+    stage = validate_stage(resolved, data, model, sids)
     materialise(stage, context)
     scores: ValidationScores = context.load(stage)
     return scores
@@ -171,7 +171,7 @@ def _try(
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
         stored = materialise(row, context)
         diverged = bool(read_notes(stored.path)["diverged"])
-        scores = ValidationScores() if diverged else _validated(resolved, start.data, row, context)
+        scores = ValidationScores() if diverged else _validated(resolved, start.data, start.sids, row, context)
         diverged = diverged or bool(scores.not_finite)
         seconds = float(stored.facts["seconds"])
         seeds.append(_measured(resolved.seed, scores, unlearn_seconds=seconds, diverged=diverged))
