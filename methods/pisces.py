@@ -54,7 +54,7 @@ TOO_WEAK = 0.75
 class PiscesConfig(SaeConfig):
     """Dictionaries, concept features and search."""
 
-    search = Search(auroc=(0.5, 0.6), features=(4, 16), retain_floor=(0.75, 0.97))
+    search = Search(auroc=(0.5, 0.6, 0.7), features=(1, 4), retain_floor=(0.75, 0.97))
 
     dictionary: Literal["sae", "neurons"] = "sae"
     """Dictionary: an SAE, or the value vectors themselves."""

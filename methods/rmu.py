@@ -42,7 +42,7 @@ from genrec_unlearn_bench.unlearning.search import Search
 class RmuConfig(DescentConfig):
     """Position and strength of the steering, and the weight of the retain loss."""
 
-    search = Search(kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0))
+    search = Search(kappa=(2.0, 5.0), alpha=(1.0, 10.0, 100.0, 1200.0))
 
     lr: float = Field(default=1e-3, gt=0)
     """AdamW learning rate."""

@@ -52,7 +52,7 @@ ROWS = 512
 class ScrubConfig(DescentConfig):
     """Rounds, weights and temperature."""
 
-    search = Search(max_epochs=(2, 3), min_passes=(1, 2), alpha=(0.001, 0.5))
+    search = Search(max_epochs=(2, 3), min_passes=(1, 3), alpha=(0.001, 0.5))
 
     epochs: int = Field(default=7, ge=0)
     """Rounds: min-epochs, the first ``max_epochs`` of them after a max-epoch. By default ten passes in all."""

@@ -201,7 +201,7 @@ class MaskedAdam:
 class ReassignmentConfig(UnlearningLossConfig):
     """Training of φ. Defaults are the paper's unless a field says otherwise."""
 
-    search = Search(phi_lr=(0.03, 0.1, 0.3, 1.0))
+    search = Search(phi_lr=(0.03, 0.1, 0.3, 1.0), lambda_reg=(0.008, 0.08, 0.8))
 
     phi_lr: float = Field(default=1e-2, gt=0)
     """Learning rate of φ, in units of the scaled distances."""
