@@ -142,5 +142,14 @@ def load_published(root: Path | None = None, *, skip_broken: bool = False) -> li
     ]
 
 
+def load_published_grids(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:
+    """Results of the grids that lie beside a leaderboard's own; grids hold other seeds of rows that these have too."""
+    if root is None:
+        with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
+            return load_published_grids(shipped, skip_broken=skip_broken)
+    folders = sorted(path for path in (root / "grids").glob("*") if path.is_dir())
+    return [load_results([folder], skip_broken=skip_broken) for folder in folders]
+
+
 def _published_methods() -> set[str]:
     return {result.method for part in load_published(skip_broken=True) for result in part.results}
