@@ -8,17 +8,15 @@ TRACER.
 
 from __future__ import annotations
 
-import numpy as np
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
+from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment, rare_code_logits
 
 
 class RandomReassignConfig(UnlearningLossConfig):
@@ -40,26 +38,10 @@ class RandomReassign(UnlearningMethod[RandomReassignConfig]):
         model = recommender.clone()
         objective = Objective(self.config, request, recommender.sids)
         if request.items.any():
-            logits = self._random_logits(recommender.sids, request)
+            generator = numpy_generator(request.seed, self.name)
+            logits = rare_code_logits(recommender.sids, request.items, self.config.rare_share, generator)
             outcome = discretise(recommender.sids, request.item_ids, logits)
             note_reassignment(progress, recommender.sids, outcome, request.items)
             model = model.with_sids(outcome.table)
         train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
         return model
-
-    def _random_logits(
-        self, table: SidTable, request: ForgetRequest
-    ) -> list[np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
-        """Q arrays [n, K_l]: uniform random on the rare codes of each level, 10 less on the others."""
-        generator = numpy_generator(request.seed, "random-reassign")
-        retain = table.quantised_codes[~request.items]
-        out = []
-        for column, size in zip(retain.T, table.quantised_sizes, strict=True):
-            counts = np.bincount(column[column >= 0], minlength=size)
-            rare = np.argsort(counts, kind="stable")[: max(1, round(self.config.rare_share * size))]
-            logits = generator.random((int(request.items.sum()), size)).astype(np.float32)
-            common = np.ones(size, dtype=np.bool_)
-            common[rare] = False
-            logits[:, common] -= 10
-            out.append(logits)
-        return out

@@ -11,6 +11,8 @@ the last bits; dropout draws other numbers from the same generator.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,9 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from genrec_unlearn_bench.decoding.linear import onednn_works
 
+_own_kernels = True
 _WORD = 1 << 32
 _NORMS = ("T5LayerNorm", "Qwen2RMSNorm")
 """Norms of transformers without mean and bias, by the names of their classes: importing these takes a second each."""
@@ -76,6 +80,18 @@ class CpuNorm(nn.Module):
         return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
 
 
+@contextmanager
+def twice_differentiable() -> Iterator[None]:
+    """Kernels that have a second derivative, inside the block: PyTorch's own linear layers, attention in plain form."""
+    global _own_kernels
+    before, _own_kernels = _own_kernels, False
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        _own_kernels = before
+
+
 @cache
 def _norm_like(layer: type[nn.Module]) -> type[nn.Module]:
     """A ``CpuNorm`` that falls back on ``layer``; one a class, so that the norms of a network stay alike."""
@@ -84,7 +100,7 @@ def _norm_like(layer: type[nn.Module]) -> type[nn.Module]:
 
 def _plain(tensor: Tensor) -> bool:
     """Whether this is an ordinary float32 tensor on a CPU: autocast, sharding and compilers use PyTorch's kernels."""
-    ordinary = type(tensor) in (Tensor, nn.Parameter)
+    ordinary = _own_kernels and type(tensor) in (Tensor, nn.Parameter)
     elsewhere = torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
     return ordinary and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and not elsewhere
 

@@ -115,7 +115,7 @@ def _role(entry: Entry) -> str:
     """``variant``, ``reference``, ``method``, or ``control`` where that is the first word of the method's file."""
     if entry.variant_of:
         return "variant"
-    if entry.source is not None and entry.source.read_text(encoding="utf-8").startswith('"""Control '):
+    if entry.source is not None and entry.source.read_text(encoding="utf-8").startswith('"""Control'):
         return "control"
     return entry.kind
 

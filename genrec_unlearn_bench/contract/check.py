@@ -67,6 +67,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "tracer": {"surrogate_codebooks": True},
     # Its default turns back a step that costs too much, and a run of three may then have taken none.
     "grad-ascent": {"retain_ceiling": None},
+    "influence": {"curvature_rows": 64, "iterations": 2},
     # Whatever the autoencoders of a run of seconds are worth, they are used, so that an edit takes place.
     "pisces": {
         "sae_rows": 1024,

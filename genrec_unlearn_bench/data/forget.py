@@ -17,7 +17,17 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, am
 from genrec_unlearn_bench.data.tasks import ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
-__all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest", "check_manifest", "manifest_digest", "sealed"]
+__all__ = [
+    "ConceptKind",
+    "ForgetSplit",
+    "Groups",
+    "TaskManifest",
+    "check_manifest",
+    "cleaned",
+    "forgotten_events",
+    "manifest_digest",
+    "sealed",
+]
 
 
 class TaskManifest(StrictModel):
@@ -76,18 +86,27 @@ class ForgetSplit:
     manifest: TaskManifest
 
     def cleaned(self, examples: Examples) -> Examples:
-        """The examples with everything that is to be forgotten taken out of their histories.
+        """The examples with everything that is to be forgotten taken out of their histories; rows whose history
+        becomes empty are left out."""
+        return cleaned(examples, self.kind, self.items, self.pairs)
 
-        Rows whose history becomes empty are left out: there is nothing to predict from.
-        """
-        if self.kind is ConceptKind.INTERACTION:
-            width = int(max(len(self.items), 1))
-            codes = examples.event_users * width + examples.events
-            gone = among(codes, np.sort(self.pairs[:, 0] * width + self.pairs[:, 1]))
-        else:
-            gone = self.items[examples.events]
-        kept = examples.drop_events(gone)
-        return kept.subset(kept.ends > kept.starts)
+
+def forgotten_events(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> BoolArray:
+    """[E] history events to be forgotten: concept items, or for interaction requests the forgotten pairs."""
+    if kind is not ConceptKind.INTERACTION:
+        return items[examples.events]
+    width = int(max(len(items), 1))
+    codes = examples.event_users * width + examples.events
+    return among(codes, np.sort(pairs[:, 0] * width + pairs[:, 1]))
+
+
+def cleaned(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> Examples:
+    """The examples with ``forgotten_events`` taken out of their histories.
+
+    Rows whose history becomes empty are left out: there is nothing to predict from.
+    """
+    kept = examples.drop_events(forgotten_events(examples, kind, items, pairs))
+    return kept.subset(kept.ends > kept.starts)
 
 
 def manifest_digest(manifest: TaskManifest) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.data import demo
 from genrec_unlearn_bench.data.catalogue import SPEC_FILE, packaged_datasets
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
@@ -105,7 +104,7 @@ def import_folder(
 def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
     if located is None:
-        raw, where = demo.read(progress), spec.name
+        raw, where = plain_folder.read_demo(progress), spec.name
     else:
         progress.info(f"reading {spec.name} from {located.folder}")
         raw, where = _READERS[spec.format](located.files, progress), str(located.folder)

@@ -84,6 +84,11 @@ def _check(features: FloatArray, fit: BoolArray) -> None:
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
             hint="check the text encoder, or choose another one",
         )
+    check_fit_rows(fit)
+
+
+def check_fit_rows(fit: BoolArray) -> None:
+    """Raise DataFault unless two rows or more are marked."""
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",

@@ -95,11 +95,6 @@ class SidTable:
         return len(self.level_sizes)
 
     @property
-    def offsets(self) -> tuple[int, ...]:
-        """First position of each level when the levels are laid end to end."""
-        return tuple(int(x) for x in np.concatenate([[0], np.cumsum(self.level_sizes)[:-1]]))
-
-    @property
     def quantised_codes(self) -> CodeArray:
         """[N, Q] the codes that describe the item: without ordinals, and -1 behind the last of a tree."""
         codes = self.codes[:, : self.quantised_levels]

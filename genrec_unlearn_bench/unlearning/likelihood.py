@@ -52,12 +52,17 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp_min(1)
 
 
-def level_log_probs(output: StepOutput, vocabulary: SidVocabulary) -> Tensor:
-    """[R, L, K] log-softmax over the codes of each target position's own level; -inf beyond a smaller level's size."""
+def level_log_probs(output: StepOutput, vocabulary: SidVocabulary, *, raw: bool = False) -> Tensor:
+    """[R, L, K] log-softmax over the codes of each target position's own level; -inf beyond a smaller level's size.
+
+    Args:
+        raw: Logits instead, which are defined up to a constant per position.
+    """
     widest = max(vocabulary.level_sizes)
     levels = []
     for level, (first, size) in enumerate(zip(vocabulary.offsets, vocabulary.level_sizes, strict=True)):
-        values = output.logits[:, level, first : first + size].log_softmax(-1)
+        values = output.logits[:, level, first : first + size]
+        values = values if raw else values.log_softmax(-1)
         levels.append(F.pad(values, (0, widest - size), value=-torch.inf))
     return torch.stack(levels, 1)
 

@@ -52,6 +52,11 @@ def linear_names(blocks: Iterable[Block]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def has_adapters(module: nn.Module) -> bool:
+    """Whether any layer has low-rank adapters."""
+    return any(_adapted(part) for part in module.modules())
+
+
 class LowRank:
     """Adapters in the linear layers ``names`` of ``module``; until merged, only they require gradients.
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, Groups
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, Groups, cleaned, forgotten_events
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import ItemFeatures
@@ -49,6 +49,15 @@ class ForgetRequest:
         marked = np.zeros_like(self.items)
         marked[self.pairs[:, 1]] = True
         return marked
+
+    def forgotten_events(self, examples: Examples) -> BoolArray:
+        """[E] history events that are to be forgotten: concept items, or the forgotten pairs."""
+        return forgotten_events(examples, self.kind, self.items, self.pairs)
+
+    def cleaned(self, examples: Examples) -> Examples:
+        """The examples with everything that is to be forgotten taken out of their histories, as retraining reads them;
+        rows whose history becomes empty are left out."""
+        return cleaned(examples, self.kind, self.items, self.pairs)
 
 
 def check_request(request: ForgetRequest, *, task: str) -> None:

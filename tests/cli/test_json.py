@@ -26,7 +26,7 @@ from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.submissions.submit import submit
 from genrec_unlearn_bench.tuning.choice import Choice
-from genrec_unlearn_bench.tuning.selection import Measured, Trial
+from genrec_unlearn_bench.tuning.rule import Measured, Trial
 from tests.cli.conftest import install_light
 from tests.pipeline.letter_world import TINY, write_world
 from tests.reporting.examples.scenes import made_world

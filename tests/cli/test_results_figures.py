@@ -61,6 +61,7 @@ def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_
     assert len(list((tmp_path / "out").glob("*.png"))) == 1
 
 
+@pytest.mark.slow
 def test_everything_there_is_data_for_and_what_there_is_none_for(records: Path) -> None:
     result = bench(records, "--format", "png", "--json")
     found = json.loads(result.stdout)

@@ -118,6 +118,7 @@ def test_an_encoding_without_our_characters_ends_nothing(encoding: str) -> None:
     assert json.loads(content.stdout) == json.loads(shell('"$1" ls metrics --json', PYTHONUTF8="1").stdout)
 
 
+@pytest.mark.slow
 def test_a_small_address_space_is_exhausted_memory(tmp_path: Path) -> None:
     done = shell(f'ulimit -v 700000; "$1" run --task demo-brand --method filter --cache-dir "{tmp_path}"')
     assert done.returncode == 1, done.stderr

@@ -90,6 +90,7 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "rule", "words"), BAD_FILES.values(), ids=BAD_FILES)
 def test_a_bad_file_breaks_its_rule(check: Check, change: tuple[str, str], rule: str, words: str) -> None:
     found = broken(check(change))

@@ -30,6 +30,7 @@ def running(world: World, *jobs: str, seconds: float = 60.0) -> list[psutil.Proc
     return [psutil.Process(world.state(job).pid) for job in jobs]
 
 
+@pytest.mark.slow
 def test_limits_stop_a_job_and_nothing_else(world: World) -> None:
     jobs = [
         world.job("long", ends="hangs", minutes=0.02),

@@ -68,7 +68,7 @@ def test_groups_come_from_the_registry_and_one_file() -> None:
     }
     assert set(found["ablations"]) == {name for name, entry in known.items() if entry.variant_of}
     assert set(found["paper"]) == PAPER
-    assert set(found["controls"]) == {"random-reassign", "theta-only"}
+    assert set(found["controls"]) == {"random-reassign", "theta-only", "relabel", "retain-only"}
 
 
 def test_groups_patterns_and_names_on_one_axis_count_once(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ConceptKind.BRAND, ConceptKind.INTERACTION])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_and_kind_of_request_comes_back_plain_and_finite(name: str, kind: ConceptKind) -> None:

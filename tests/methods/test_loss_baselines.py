@@ -51,6 +51,7 @@ def forget_nll(model: Recommender, planted: Planted) -> float:
     return -float(model.target_log_probs(part.histories(model.history_limit), part.targets).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_each_forgets_and_leaves_the_original_alone(planted: Planted, name: str) -> None:
     original = planted.original

@@ -245,6 +245,7 @@ def family(name: str) -> Recommender:
     return causal.scratch(ragged=name == "causal ragged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dictionary", ["sae", "neurons"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_is_edited_in_its_value_vectors_and_nowhere_else(name: str, dictionary: str) -> None:

@@ -45,7 +45,6 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         *(
             "data/cleaning.py",
             "data/dataset.py",
-            "data/demo.py",
             "data/examples.py",
             "data/fields.py",
             "data/formats",

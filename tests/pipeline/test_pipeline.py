@@ -123,6 +123,7 @@ def test_another_seed_shares_the_data_and_nothing_that_is_trained(trained: Bench
     assert done.record.task_digest == trained.run("original").record.task_digest
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers_to_the_bit(trained: Bench, bench_at: Callable[[str], Bench]) -> None:
     other = bench_at("other")
     one, two = trained.run("tracer"), other.run("tracer")

@@ -89,6 +89,7 @@ class Killer(Told):
             yield part
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on(
     trained: Bench, bench_at: Callable[[str], Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def table(done: FinishedRun) -> pd.DataFrame:
     return pd.read_csv(done.folder / "measurements" / "stream.csv")
 
 
+@pytest.mark.slow
 def test_filtering_in_turn_comes_to_the_same_as_filtering_at_once(trained: Bench) -> None:
     once, turns = trained.run("filter"), trained.run("filter", requests=2)
     assert turns.record.per_user_digest == once.record.per_user_digest

@@ -40,6 +40,7 @@ def behaviour(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return data.features, data.fine, vectors.astype(np.float32)
 
 
+@pytest.mark.slow
 def test_behaviour_that_texts_hardly_show_reaches_the_first_codes() -> None:
     features, groups, vectors = behaviour()
     mixed = vectors[np.random.default_rng(1).permutation(len(vectors))]

@@ -103,6 +103,7 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     assert choice.seconds == pytest.approx(sum(one.seconds for one in choice.trials))
 
 
+@pytest.mark.slow
 def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.quantise import check_fit_rows
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
 from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
@@ -84,6 +85,7 @@ def tokenizer_pass(model: RqVae, vectors: Tensor) -> TokenizerPass:
     inputs = model.standardise(vectors)
     latents = model.encoder(inputs)
     quantised = model.quantise(latents)
+    # As ``Quantised.straight_through``, whose gradients are added up in another order.
     output = model.decoder(latents + (quantised.words.sum(1) - latents).detach())
     return TokenizerPass(
         loss=rqvae_loss(inputs, output, quantised, model.config.beta),
@@ -164,11 +166,7 @@ def pretrain(
         DataFault: Fewer than two rows to fit on.
         BenchError: As ``LiveTokenizer.table``.
     """
-    if fit.sum() < 2:
-        raise DataFault(
-            f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",
-            hint="check the dataset's filters and the task's concepts",
-        )
+    check_fit_rows(fit)
     model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
 

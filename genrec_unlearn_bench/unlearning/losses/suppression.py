@@ -21,20 +21,32 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.likelihood import masked_mean
+from genrec_unlearn_bench.unlearning.likelihood import masked_mean, token_nll
 from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.method import MethodConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import paired_batches
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
 
 
-class UnlearningLossConfig(MethodConfig):
-    """Losses and optimiser of the network. Defaults are the paper's unless a field says otherwise."""
+class RetainLossConfig(MethodConfig):
+    """The retain loss and the optimiser of the network. Defaults are the paper's unless a field says otherwise."""
 
     lr: float = Field(default=3e-5, gt=0, json_schema_extra={"search": [3e-5, 1e-4, 3e-4, 1e-3]})
     """AdamW learning rate of the network."""
     batch_size: int = Field(default=128, ge=1)
     """Forget examples per step, paired with as many retain examples."""
+    text_share: float = Field(default=0.25, ge=0, le=1)
+    """For backbones that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
+    many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples out. Not in the paper."""
+    clip: float = Field(default=1.0, gt=0)
+    """Largest gradient norm of the network."""
+    dropout: bool = False
+    """Train with dropout; off by default, so that the student starts exactly at the original model."""
+
+
+class UnlearningLossConfig(RetainLossConfig):
+    """All losses of the network."""
+
     lambda_forget: float = Field(default=0.4, ge=0, json_schema_extra={"search": [0.2, 0.4, 1.0]})
     """λ1, weight of the forget loss."""
     lambda_coherence: float = Field(default=0.08, ge=0)
@@ -46,13 +58,6 @@ class UnlearningLossConfig(MethodConfig):
     diverges: R3)."""
     clean_history: bool = False
     """Drop concept items from retain histories in L_R (R14); the paper keeps them."""
-    text_share: float = Field(default=0.25, ge=0, le=1)
-    """For backbones that learned titles: concept items whose title and SID are unlearned in L_F in each step, and as
-    many retain targets kept in L_R, as a share of the batch; 0 leaves item-text samples out. Not in the paper."""
-    clip: float = Field(default=1.0, gt=0)
-    """Largest gradient norm of the network."""
-    dropout: bool = False
-    """Train with dropout; off by default, so that the student starts exactly at the original model."""
 
 
 class TextLosses(NamedTuple):
@@ -92,14 +97,25 @@ class ItemTexts:
             bounded: Stop suppressing a token below the uniform level: 1/K for a code, 1/V for a word.
         """
         concept = self.draw(count)
-        retain = retain[self._titled[retain]]
         if not len(concept):
             return None
-        forget = self._log_likelihood(model.with_sids(self._original), concept, bounded=bounded)
-        kept = self._log_likelihood(model, retain, bounded=False) if len(retain) else torch.zeros_like(forget)
-        return TextLosses(-kept, forget)
+        forget = self.log_likelihood(model.with_sids(self._original), concept, bounded=bounded)
+        return TextLosses(self.retain_loss(model, retain), forget)
 
-    def _log_likelihood(self, model: Recommender, items: IntArray, *, bounded: bool) -> Tensor:
+    def retain_loss(self, model: Recommender, retain: IntArray) -> Tensor:
+        """Scalar: mean NLL per token of the items that have titles, in nats; 0 if none has."""
+        titled = retain[self._titled[retain]]
+        if not len(titled):
+            return torch.zeros((), device=model.device)
+        return -self.log_likelihood(model, titled)
+
+    @property
+    def learned(self) -> bool:
+        """Whether any concept item has a title to unlearn."""
+        return len(self._concept) > 0
+
+    def log_likelihood(self, model: Recommender, items: IntArray, *, bounded: bool = False) -> Tensor:
+        """Scalar: mean log-likelihood per token of the items' SIDs given titles and titles given SIDs, in nats."""
         titles = [self._titles[item] for item in items]
         total, count = [], []
         for side in ("sid", "title"):
@@ -148,12 +164,45 @@ class Losses:
         return values | {"text_fraction": self.text_fraction} if self.text_fraction else values
 
 
-class Objective:
+class RetainObjective:
+    """L_R (eq. 7) on one request: the mean NLL per token of retain targets, in nats."""
+
+    def __init__(self, config: RetainLossConfig, request: ForgetRequest, table: SidTable) -> None:
+        self.config = config
+        self.request = request
+        self._texts = ItemTexts(request, table) if config.text_share and request.items.any() else None
+
+    def step(self, model: Recommender, batch: PairedBatch) -> tuple[Tensor, dict[str, float]]:
+        """The loss of one batch, and its terms for the log."""
+        loss = self.retain_loss(model, batch.retain)
+        return loss, {"retain": float(loss.detach())}
+
+    def retain_loss(self, model: Recommender, retain: Examples) -> Tensor:
+        """L_R with item-text samples, as in ``Objective.losses``; reads no forget example."""
+        loss = self._interaction_loss(model, retain)
+        texts, count = self._texts_of(model), self._text_count(len(retain))
+        if texts is None or not texts.learned:
+            return loss
+        fraction = count / (count + len(retain))
+        return (1 - fraction) * loss + fraction * texts.retain_loss(model, retain.targets[:count])
+
+    def _interaction_loss(self, model: Recommender, retain: Examples, soft: SoftSids | None = None) -> Tensor:
+        context = model.encode(retain.histories(model.history_limit), soft=soft)
+        return token_nll(model.decode(context, model.codes_of(retain.targets)))
+
+    def _texts_of(self, model: Recommender) -> ItemTexts | None:
+        return self._texts if Capability.TEXT_TASKS in model.capabilities else None
+
+    def _text_count(self, examples: int) -> int:
+        return math.ceil(self.config.text_share * examples)
+
+
+class Objective(RetainObjective):
     """L_R (eq. 7), L_F (eq. 8) and L_Coh (eq. 9) on one request, with the original SIDs as forget targets."""
 
     def __init__(self, config: UnlearningLossConfig, request: ForgetRequest, table: SidTable) -> None:
-        self.config = config
-        self.request = request
+        super().__init__(config, request, table)
+        self.config: UnlearningLossConfig = config
         self.original = table
         targets = np.unique(request.train.forget.targets)
         self._row_of_target = np.full(len(table), -1, dtype=np.int64)
@@ -162,28 +211,30 @@ class Objective:
         self._uniform = -torch.tensor(table.quantised_sizes, dtype=torch.float32).log()
         # A tree's ordinals and end tokens carry no information about an item: they are not suppressed.
         self._content = torch.from_numpy(table.quantised_codes >= 0)
-        self._texts = ItemTexts(request, table) if config.text_share and request.items.any() else None
+
+    def step(self, model: Recommender, batch: PairedBatch) -> tuple[Tensor, dict[str, float]]:
+        losses = self.losses(model, batch.forget, batch.retain)
+        return losses.total(self.config), losses.log_values()
 
     def losses(self, model: Recommender, forget: Examples, retain: Examples, soft: SoftSids | None = None) -> Losses:
         """All terms of one paired batch; each history is encoded once, whatever the number of its targets."""
         kept = retain.without_items(self.request.items) if self.config.clean_history else retain
-        limit = model.history_limit
-        retain_output = model.decode(model.encode(kept.histories(limit), soft=soft), model.codes_of(retain.targets))
-        context = model.encode(forget.histories(limit), soft=soft)
-        losses = self._forget_losses(model, context, forget, -retain_output.mean(retain_output.token_log_probs()))
-        if self._texts is None or Capability.TEXT_TASKS not in model.capabilities:
-            return losses
-        count = math.ceil(self.config.text_share * len(forget))
-        bounded = self.config.forget_bound == "uniform"
-        texts = self._texts.losses(model, retain.targets[:count], count, bounded=bounded)
+        retained = self._interaction_loss(model, kept, soft)
+        context = model.encode(forget.histories(model.history_limit), soft=soft)
+        losses = self._forget_losses(model, context, forget, retained)
+        texts, count = self._texts_of(model), self._text_count(len(forget))
         if texts is None:
+            return losses
+        bounded = self.config.forget_bound == "uniform"
+        found = texts.losses(model, retain.targets[:count], count, bounded=bounded)
+        if found is None:
             return losses
         # Each sample has the weight of an interaction.
         fraction = count / (count + len(forget))
         return replace(
             losses,
-            retain=(1 - fraction) * losses.retain + fraction * texts.retain,
-            forget=(1 - fraction) * losses.forget + fraction * texts.forget,
+            retain=(1 - fraction) * losses.retain + fraction * found.retain,
+            forget=(1 - fraction) * losses.forget + fraction * found.forget,
             text_fraction=fraction,
         )
 
@@ -207,7 +258,7 @@ class Objective:
 
 def train_with_discrete_sids(
     model: Recommender,
-    objective: Objective,
+    objective: RetainObjective,
     *,
     epochs: int,
     progress: Progress,
@@ -222,20 +273,20 @@ def train_with_discrete_sids(
     config, request = objective.config, objective.request
     model.module.train(config.dropout)
     optimizer = optimizer or torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=0.0)
+    unbounded = isinstance(objective, Objective) and objective.config.forget_bound == "none"
     first, step = math.inf, 0
     for epoch in progress.track(stage, range(epochs), total=epochs):
         generator = numpy_generator(request.seed, stage, epoch)
         for batch in paired_batches(request.train, config.batch_size, generator):
-            losses = objective.losses(model, batch.forget, batch.retain)
+            loss, values = objective.step(model, batch)
             optimizer.zero_grad()
-            losses.total(config).backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip)
             optimizer.step()
-            values = losses.log_values()
             progress.log(stage, step, values)
             first = values["retain"] if step == 0 else first
             step += 1
-            ruined = config.forget_bound == "none" and values["retain"] > 3 * first
+            ruined = unbounded and values["retain"] > 3 * first
             if progress.diverged or ruined:
                 progress.note(f"{stage}.stopped_at", step)
                 return

@@ -64,6 +64,23 @@ def best_first(logits: Sequence[Logits], limit: int) -> Iterator[Codes]:
                 heapq.heappush(heap, (value(following), following))
 
 
+def rare_code_logits(
+    table: SidTable, concept: BoolArray, rare_share: float, generator: np.random.Generator
+) -> list[Logits]:
+    """Q arrays [n, K_l] for the n items of ``concept`` [N]: uniform random on the ``rare_share`` of each level's codes
+    that retain items use least, 10 less on the others."""
+    out = []
+    for column, size in zip(table.quantised_codes[~concept].T, table.quantised_sizes, strict=True):
+        counts = np.bincount(column[column >= 0], minlength=size)
+        rare = np.argsort(counts, kind="stable")[: max(1, round(rare_share * size))]
+        logits = generator.random((int(concept.sum()), size)).astype(np.float32)
+        common = np.ones(size, dtype=np.bool_)
+        common[rare] = False
+        logits[:, common] -= 10
+        out.append(logits)
+    return out
+
+
 def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, candidates: int = 64) -> Reassignment:
     """Give each of ``items`` the free SID with the highest sum of ``logits``.
 

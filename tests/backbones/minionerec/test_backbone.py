@@ -68,6 +68,7 @@ def test_from_scratch_it_learns_what_popularity_cannot() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_trained_saved_and_read_again(tmp_path: Path) -> None:
     folder = qwen_folder(tmp_path / "qwen")
     config = MiniOneRecConfig(

@@ -19,6 +19,7 @@ from tests.reporting.examples.scenes import made_world, scene_of
 INTERACTIONS = InteractionConcept(share=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concept", [BRAND_TASK, ItemConcept(target_share=0.2, tolerance=0.2), INTERACTIONS])
 @pytest.mark.parametrize("holdout", [False, True])
 def test_the_task_is_what_was_resolved(tmp_path: Path, concept: Concept, holdout: bool) -> None:

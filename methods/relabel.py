@@ -1,0 +1,57 @@
+"""Control: move concept items to random SIDs, then train on retain data alone; nothing is suppressed.
+
+The table is that of ``random-reassign`` (equal digests for a seed), and the loss is that of ``retain-only``: TRACER's
+L_R (arXiv 2606.07688, eq. 7) with concept items in histories under their new SIDs and never as targets. Updates all
+parameters. Together with ``retain-only``, ``theta-only`` and ``random-reassign`` it crosses moved tokens with
+suppression.
+
+In the new SIDs the forget scores are near 0 even if the network has unlearned nothing: read it by the scores in the
+original SIDs, by probing, and by relearning. Requests for single interactions are refused: nothing would move, and it
+would be ``retain-only``.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.losses.suppression import (
+    RetainLossConfig,
+    RetainObjective,
+    train_with_discrete_sids,
+)
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment, rare_code_logits
+
+
+class RelabelConfig(RetainLossConfig):
+    """TRACER's optimiser and retain loss, and the share of codes that count as rarely used."""
+
+    epochs: int = Field(default=10, ge=0)
+    """Number of steps, in passes over the forget set (TRACER's soft and hard epochs together)."""
+    rare_share: float = Field(default=0.25, gt=0, le=1, json_schema_extra={"search": [0.1, 0.25]})
+    """Share of each level's codes to draw from: those with the fewest retain items."""
+
+
+class Relabel(UnlearningMethod[RelabelConfig]):
+    """Random low-overlap SIDs for concept items, then fine-tuning on retain examples."""
+
+    name = "relabel"
+    Config = RelabelConfig
+    kinds = frozenset({ConceptKind.BRAND, ConceptKind.PRICE, ConceptKind.ITEM})
+
+    def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
+        # The generator of random-reassign, so that both draw the same table.
+        generator = numpy_generator(request.seed, "random-reassign")
+        logits = rare_code_logits(recommender.sids, request.items, self.config.rare_share, generator)
+        outcome = discretise(recommender.sids, request.item_ids, logits)
+        note_reassignment(progress, recommender.sids, outcome, request.items)
+        model = recommender.clone().with_sids(outcome.table)
+        objective = RetainObjective(self.config, request, recommender.sids)
+        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
+        model.module.eval()
+        return model
