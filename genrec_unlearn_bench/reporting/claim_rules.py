@@ -21,7 +21,7 @@ from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, counted, fixed, listed, p_text
+from genrec_unlearn_bench.reporting.wording import bare, fixed, listed, p_text
 
 FloatArray = NDArray[np.float64]
 AnyRule = Compare | Equivalent | Interval
@@ -62,7 +62,7 @@ class _Side(StrEnum):
     BETTER = "better than {}"
     UNCLEAR = "not separable from {}"
     NO_EFFECT = "no effect of {} to compare with"
-    FEW = "too few seeds of {}"
+    FEW = "not tested against {}"
 
 
 def names_in(rule: AnyRule, protocol: StatisticsProtocol) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], needed: int,
         places = decimals(measure.spec)
         shown = interval_text(test.estimate, test.low, test.high, places)
         both = f"{rule.row} {_mean(one, places)}, {name} {_mean(other, places)}"
-        lines.append(f"{measure.title}: {both}; {shown}, p {p_text(test.p_holm)}, {counted(test.n, 'seed')}")
+        lines.append(f"{measure.title}: {both}; {shown}, p {p_text(test.p_holm)}")
     outcomes = [_one_against(rule, part) for part in sides.values()]
     return _all(outcomes), _summary(measures, sides), tuple(lines)
 
@@ -165,8 +165,10 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], needed: int,
 def _one_against(rule: Compare, sides: Sequence[_Side]) -> Outcome:
     """The row against one other, over the measures."""
     win, loss = (_Side.BETTER, _Side.WORSE) if rule.want == "better" else (_Side.WORSE, _Side.BETTER)
-    wins, losses = sides.count(win), sides.count(loss)
-    beaten = losses + sides.count(_Side.EQUAL)
+    wins, losses, ties = (sides.count(side) for side in (win, loss, _Side.EQUAL))
+    if rule.ties == "hold":
+        wins, ties = wins + ties, 0
+    beaten = losses + ties
     match rule.require:
         case "all":
             holds, fails = wins == len(sides), beaten > 0
@@ -178,11 +180,11 @@ def _one_against(rule: Compare, sides: Sequence[_Side]) -> Outcome:
 
 
 def _summary(measures: Sequence[Measure], sides: Mapping[str, Sequence[_Side]]) -> str:
-    """``forget HR@10: equivalent to flat, better than elm``; rows with too few seeds are named elsewhere."""
+    """``forget HR@10: equivalent to flat, better than elm``."""
     parts = []
     for place, measure in enumerate(measures):
         groups = [(side, [name for name in sides if sides[name][place] is side]) for side in _Side]
-        words = [side.value.format(listed(names)) for side, names in groups if names and side is not _Side.FEW]
+        words = [side.value.format(listed(names)) for side, names in groups if names]
         parts += [f"{measure.title}: {', '.join(words)}"] if words else []
     return "; ".join(parts)
 
@@ -218,7 +220,7 @@ def _equivalent(
         both = f"{rule.row} {_mean(ours, places)}, {protocol.oracle} {_mean(oracle, places)}"
         shown = interval_text(likeness.estimate, likeness.low90, likeness.high90, places)
         margin = bare(f"{likeness.margin:.2g}")
-        lines.append(f"{measure.title}: {both}; {shown} (90 %), margin {margin}, {counted(likeness.n, 'seed')}")
+        lines.append(f"{measure.title}: {both}; {shown} (90 %), margin {margin}")
         groups.setdefault(_LIKENESS[likeness.verdict], []).append(measure.title)
         different = likeness.verdict is equivalence.Verdict.DIFFERENT
         outcomes.append(Outcome.HOLDS if likeness.verdict in LIKE else Outcome.FAILS if different else Outcome.OPEN)
@@ -263,7 +265,7 @@ def _interval(
     else:
         bound = float(rule.at_most or 0.0)
         outcome = Outcome.HOLDS if high <= bound else Outcome.FAILS if low > bound else Outcome.OPEN
-    return outcome, text, (f"{text}, {counted(n, 'seed')}",)
+    return outcome, text, ()
 
 
 def _measured(rule: AnyRule, block: Block) -> list[Measure]:

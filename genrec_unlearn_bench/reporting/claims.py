@@ -64,8 +64,9 @@ class Compare(_Rule):
     """A row against rows, by the protocol's paired test, corrected by Holm over the rule's rows and measures.
 
     A comparison fails where the row is significantly on the other side, or equivalent to the compared row: two
-    one-sided tests with the margin of the block's retrained models, where the measure has one. A method whose values
-    are the original's in every seed has no effect, so that a comparison with it shows nothing either way.
+    one-sided tests with the margin of the block's retrained models, where the measure has one. Where ties hold,
+    equivalence is as good as a win. A method whose values are the original's in every seed has no effect, so that a
+    comparison with it shows nothing either way.
     """
 
     kind: Literal["compare"]
@@ -73,11 +74,14 @@ class Compare(_Rule):
     want: Literal["better", "worse"] = "better"
     require: Literal["all", "any", "pareto"] = "all"
     """Of the measures: all, any, or ``pareto``: at least one, and none the other way."""
+    ties: Literal["fail", "hold"] = "fail"
 
     @property
     def condition(self) -> str:
         """When it holds, in words."""
-        head = f"{self.row} is significantly {self.want} than {'each of ' * (len(self.against) > 1)}"
+        tie = "or equivalent to, " if self.ties == "hold" else ""
+        than = f"than, {tie}" if tie else "than "
+        head = f"{self.row} is significantly {self.want} {than}{'each of ' * (len(self.against) > 1)}"
         where = {"all": "", "any": "at least one of ", "pareto": "at least one of "}[self.require]
         tail = ", and worse on none" if self.require == "pareto" else ""
         return f"{head}{listed(self.against)} on {where}{listed(self.titles())}{tail}"
@@ -115,13 +119,13 @@ class Interval(_Rule):
     @property
     def subject(self) -> str:
         """What the interval is of."""
-        mean = self.label or "the mean of " * (len(self.measures) > 1) + listed(self.titles())
-        return f"{mean} of {self.row}{f' over {self.against}' if self.against else ''}"
+        mean = self.label or "mean of " * (len(self.measures) > 1) + listed(self.titles())
+        return f"{self.row}{f' over {self.against}' if self.against else ''}, {mean}"
 
     @property
     def condition(self) -> str:
         side = f"is at least {self.at_least:g}" if self.at_least is not None else f"is at most {self.at_most:g}"
-        return f"the whole interval of {self.subject} {side}"
+        return f"{self.subject}: the whole interval {side}"
 
 
 Rule = Annotated[Compare | Equivalent | Interval, Field(discriminator="kind")]

@@ -64,6 +64,8 @@ CASES = {
     "worse is wanted": (compare("scrub", "npo", want="worse"), HOLDS),
     "better where worse is wanted": (compare("npo", "scrub", want="worse"), FAILS),
     "a tie is equivalent": (compare("simnpo", "npo"), FAILS),
+    "a tie, and a win, where ties hold": (compare("simnpo", "npo", "scrub", ties="hold"), HOLDS),
+    "a loss where ties hold": (compare("scrub", "npo", ties="hold"), FAILS),
     "one of two is a tie": (compare("simnpo", "scrub", "npo"), FAILS),
     "a row that is not there": (compare("tracer", "npo", "gone"), OPEN),
     "refuted without the row that is not there": (compare("scrub", "npo", "gone"), FAILS),
