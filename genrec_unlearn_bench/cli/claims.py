@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.console import first_lines, print_line
 from genrec_unlearn_bench.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -46,16 +47,17 @@ def claims(
     )
     from genrec_unlearn_bench.reporting.claims import paper_claims
     from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-    from genrec_unlearn_bench.submissions.result_set import load_published_grids
+    from genrec_unlearn_bench.submissions.result_set import load_every_protocol
 
     content, protocol = paper_claims(), statistics_protocol()
     known = {claim.number: claim for claim in content.claims}
     for wanted in number or ():
         if wanted not in known:
             raise UnknownName("claim", str(wanted), map(str, known))
-    found = options.read_results(results_dir, published=True, skip_broken=skip_broken)
-    grids = load_published_grids(skip_broken=skip_broken)
-    places = find_places([found.results, *(grid.results for grid in grids)], protocol)
+    found = load_every_protocol(results_dir or (), skip_broken=skip_broken)
+    for line in first_lines([f"left out: {fault}" for part in found for fault in part.faults]):
+        print_line(line, stderr=True)
+    places = find_places([part.results for part in found], protocol)
     chosen = [known[wanted] for wanted in dict.fromkeys(number)] if number else content.claims
     tested = [check_claim(claim, places, content, protocol) for claim in chosen]
     document = claims_document(tested, protocol)
