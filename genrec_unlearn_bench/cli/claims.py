@@ -42,7 +42,7 @@ def claims(
         check_claim,
         claims_document,
         claims_markdown,
-        find_places,
+        find_blocks,
         how_text,
     )
     from genrec_unlearn_bench.reporting.claims import paper_claims
@@ -57,9 +57,9 @@ def claims(
     found = load_every_protocol(results_dir or (), skip_broken=skip_broken)
     for line in first_lines([f"left out: {fault}" for part in found for fault in part.faults]):
         print_line(line, stderr=True)
-    places = find_places([part.results for part in found], protocol)
+    blocks = find_blocks([part.results for part in found], protocol)
     chosen = [known[wanted] for wanted in dict.fromkeys(number)] if number else content.claims
-    tested = [check_claim(claim, places, content, protocol) for claim in chosen]
+    tested = [check_claim(claim, blocks, content, protocol) for claim in chosen]
     document = claims_document(tested, protocol)
     if out is not None:
         atomic_text(out, claims_markdown(tested, protocol), "--out")

@@ -33,31 +33,19 @@ SCALES = ("smoke", "small", "paper", "official")
 REGIMES = {"core": "", "full": "suite full"}
 
 
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A block, and the protocol version of its records."""
-
-    block: Block
-    version: int
-
-    @property
-    def title(self) -> str:
-        return f"{self.block.key.title} (protocol {self.version})"
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What a rule of a claim found in a block; a block of ``beside`` decides nothing."""
 
     rule: AnyRule
-    place: Place
+    block: Block
     finding: Finding
     decides: bool
 
     @property
     def pair(self) -> tuple[str, str]:
         """Task and backbone."""
-        return self.place.block.key.task, self.place.block.key.backbone
+        return self.block.key.task, self.block.key.backbone
 
 
 @dataclass(frozen=True)
@@ -83,48 +71,50 @@ class CheckedClaim:
     missing: tuple[Missing, ...]
 
 
-def find_places(parts: Iterable[Sequence[Result]], protocol: StatisticsProtocol) -> tuple[Place, ...]:
+def find_blocks(parts: Iterable[Sequence[Result]], protocol: StatisticsProtocol) -> tuple[Block, ...]:
     """Blocks of several sets of results, each set and each protocol version by itself."""
-    out = []
+    out: list[Block] = []
     for results in parts:
         for version in sorted({result.protocol_version for result in results}):
             same = [result for result in results if result.protocol_version == version]
-            board = make_board(same, protocol.model_copy(update={"suite_protocol": version}))
-            out += [Place(block, version) for block in board.blocks]
+            out += make_board(same, protocol.model_copy(update={"suite_protocol": version})).blocks
     return tuple(out)
 
 
-def check_claim(claim: Claim, places: Sequence[Place], claims: Claims, protocol: StatisticsProtocol) -> CheckedClaim:
+def version_of(block: Block) -> int:
+    """The protocol of its records."""
+    return block.rows[0].first.protocol_version
+
+
+def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> CheckedClaim:
     """A claim against the blocks at hand."""
     evidence: list[Evidence] = []
     for pair in product(claim.tasks, claim.backbones):
         found = []
         for rule in claim.rules:
-            place = _best(rule, [each for each in places if _fits(each, rule, *pair)], claims, protocol)
-            if place is not None:
-                found.append(Evidence(rule, place, apply_rule(rule, place.block, claims, protocol), True))
+            block = _best(rule, [each for each in blocks if _fits(each, rule, *pair)], claims, protocol)
+            if block is not None:
+                found.append(Evidence(rule, block, apply_rule(rule, block, claims, protocol), True))
         evidence += _under_premises(found)
-    beside = _beside(claim, evidence, places, claims, protocol)
+    beside = _beside(claim, evidence, blocks, claims, protocol)
     missing = [*_no_block(claim, evidence, claims), *_lacking(claim, evidence, claims, protocol)]
     missing += [Missing(text) for text in claim.needs]
     return CheckedClaim(claim, *_verdict(claim, evidence, beside), (*evidence, *beside), tuple(missing))
 
 
-def _fits(place: Place, rule: AnyRule, task: str, backbone: str) -> bool:
-    key = place.block.key
+def _fits(block: Block, rule: AnyRule, task: str, backbone: str) -> bool:
+    key = block.key
     return (key.task, key.backbone, key.regime) == (task, backbone, REGIMES[rule.suite])
 
 
-def _best(rule: AnyRule, places: Sequence[Place], claims: Claims, protocol: StatisticsProtocol) -> Place | None:
+def _best(rule: AnyRule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block | None:
     """The block that speaks for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
 
-    def order(place: Place) -> tuple[int, int, bool, int, int]:
-        key = place.block.key
-        seeds = max((len(row.results) for row in place.block.rows), default=0)
-        rows = complete_rows(rule, place.block, claims, protocol)
-        return rows, SCALES.index(key.scale), key.ruleset == "tuned", place.version, seeds
+    def order(block: Block) -> tuple[int, int, bool, int, int]:
+        key, rows = block.key, complete_rows(rule, block, claims, protocol)
+        return rows, SCALES.index(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
 
-    return max(places, key=order, default=None)
+    return max(blocks, key=order, default=None)
 
 
 def _under_premises(found: list[Evidence]) -> list[Evidence]:
@@ -140,26 +130,25 @@ def _under_premises(found: list[Evidence]) -> list[Evidence]:
 
 
 def _beside(
-    claim: Claim, evidence: Sequence[Evidence], places: Sequence[Place], claims: Claims, protocol: StatisticsProtocol
+    claim: Claim, evidence: Sequence[Evidence], blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol
 ) -> list[Evidence]:
     """Blocks that decide nothing, for rules that no deciding block has all rows of."""
     out = []
     for rule in claim.rules:
-        if any(each.rule is rule and not each.finding.lacking for each in evidence):
-            continue
-        taken = [each.place for each in evidence if each.rule is rule]
-        for place in places:
-            key, complete = place.block.key, complete_rows(rule, place.block, claims, protocol)
-            fits = key.task in claim.beside and key.regime == REGIMES[rule.suite] and place not in taken
-            if fits and complete == len(names_in(rule, protocol)):
-                out.append(Evidence(rule, place, apply_rule(rule, place.block, claims, protocol), False))
+        taken = [each for each in evidence if each.rule is rule]
+        if all(each.finding.lacking for each in taken):
+            others = [block for block in blocks if block not in [each.block for each in taken]]
+            fitting = [block for block in others if _fits(block, rule, block.key.task, block.key.backbone)]
+            whole = [one for one in fitting if complete_rows(rule, one, claims, protocol) == len(names_in(rule))]
+            shown = [block for block in whole if block.key.task in claim.beside]
+            out += [Evidence(rule, block, apply_rule(rule, block, claims, protocol), False) for block in shown]
     return out
 
 
 def _verdict(claim: Claim, evidence: Sequence[Evidence], beside: Sequence[Evidence]) -> tuple[Outcome, str]:
     failed = [each for each in evidence if each.finding.outcome is Outcome.FAILS]
     if failed:
-        blocks = len({each.place for each in failed})
+        blocks = len({each.block for each in failed})
         more = f"; and in {counted(blocks - 1, 'more block')}" if blocks > 1 else ""
         return Outcome.FAILS, f"{_shorts(failed)}{more}"
     if not claim.rules:
@@ -184,65 +173,51 @@ def _holds(each: Evidence) -> bool:
 
 
 def _at_scale(claim: Claim, each: Evidence) -> bool:
-    return SCALES.index(each.place.block.key.scale) >= SCALES.index(claim.scale)
+    return SCALES.index(each.block.key.scale) >= SCALES.index(claim.scale)
 
 
 def _shorts(evidence: Sequence[Evidence]) -> str:
     """What the first block says, in a line."""
     if not evidence:
         return ""
-    key = evidence[0].place.block.key
-    words = "; ".join(each.finding.short for each in evidence if each.place is evidence[0].place)
+    key = evidence[0].block.key
+    words = "; ".join(each.finding.short for each in evidence if each.block is evidence[0].block)
     return f"{key.task} {key.backbone} {key.scale}: {words}"
 
 
 def _lacking(claim: Claim, evidence: Sequence[Evidence], claims: Claims, protocol: StatisticsProtocol) -> list[Missing]:
     """Rows of the blocks at hand that have too few seeds or are not there, with a command for each set of them."""
-    methods: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}
-    made_by_grid: dict[str, None] = {}
+    methods: dict[tuple[Block, str], dict[str, None]] = {}
+    configured: dict[str, None] = {}
     for each in evidence:
-        key = each.place.block.key
-        encoder = each.place.block.rows[0].first.encoder.partition("#")[0].rpartition(":")[2]
-        call = (key.task, key.scale, key.ruleset, each.rule.suite, encoder)
         for name in each.finding.lacking:
-            row, choice = find_row(each.place.block, name, claims), claims.rows.get(name)
+            row, choice = find_row(each.block, name, claims), claims.rows.get(name)
             if choice and choice.config:
-                made_by_grid[name] = None
-                continue
-            method = row.method if row else choice.method[0] if choice else name
-            methods.setdefault(call, {}).setdefault(key.backbone.partition(" ")[0], {})[method] = None
-    out = [Missing(f"rows {listed(made_by_grid)}", claim.commands)] if made_by_grid else []
-    for (task, scale, ruleset, suite, encoder), by_backbone in methods.items():
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for backbone, names in by_backbone.items():
-            groups.setdefault(tuple(names), []).append(backbone)
-        for chosen, backbones in groups.items():
-            parts = [f"bench run --task {task} --backbone {','.join(backbones)} --scale {scale} --encoder {encoder}"]
-            parts += [f"--ruleset {ruleset}"] if ruleset != "default" else []
-            parts += [f"--suite {suite}"] if suite != "core" else []
-            parts += [f"--method {','.join(chosen)}", *(f"--seed {seed}" for seed in range(protocol.seeds))]
-            what = f"{protocol.seeds} seeds of {listed(chosen)} ({task}, {scale}, {listed(backbones)})"
-            out.append(Missing(what, (" ".join(parts),)))
+                configured[name] = None
+            else:
+                method = row.method if row else choice.method[0] if choice else name
+                methods.setdefault((each.block, each.rule.suite), {})[method] = None
+    out = [Missing(f"rows {listed(configured)}", claim.commands)] if configured else []
+    for (block, suite), names in methods.items():
+        key, encoder = block.key, block.rows[0].first.encoder.partition("#")[0].rpartition(":")[2]
+        given = {"task": key.task, "backbone": key.backbone.partition(" ")[0], "scale": key.scale, "encoder": encoder}
+        given |= {"ruleset": key.ruleset} if key.ruleset != "default" else {}
+        given |= {"suite": suite} if suite != "core" else {}
+        parts = [f"--{option} {value}" for option, value in given.items()] + [f"--method {','.join(names)}"]
+        command = " ".join(["bench run", *parts, *(f"--seed {seed}" for seed in range(protocol.seeds))])
+        out.append(Missing(f"{protocol.seeds} seeds of {listed(names)} ({key.title})", (command,)))
     return out
 
 
 def _no_block(claim: Claim, evidence: Sequence[Evidence], claims: Claims) -> list[Missing]:
     """Tasks and backbones of which nothing is at the claim's scale, and the commands that make them."""
     there = {each.pair for each in evidence if _at_scale(claim, each)}
-    absent: dict[str, list[str]] = {}
-    for task, backbone in product(claim.tasks, claim.backbones) if claim.rules else ():
-        if (task, backbone) not in there:
-            absent.setdefault(task, []).append(backbone)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for task, backbones in absent.items():
-        groups.setdefault(tuple(backbones), []).append(task)
-    text = "; ".join(f"{listed(names)} on {listed(backbones)}" for backbones, names in groups.items())
-    out = [Missing(f"no records at {claim.scale} scale: {text}", claim.commands)] if absent else []
-    return out + [
-        Missing(f"{name}: {words}")
-        for name, words in claims.hardware.items()
-        if any(name in backbones for backbones in absent.values())
-    ]
+    pairs = list(product(claim.tasks, claim.backbones)) if claim.rules else []
+    absent = [pair for pair in pairs if pair not in there]
+    tasks, backbones = (listed(dict.fromkeys(names)) for names in zip(*absent, strict=True)) if absent else ("", "")
+    what = f"{len(absent)} of {len(pairs)} blocks at {claim.scale} scale ({tasks} on {backbones})"
+    needed = [(name, words) for name, words in claims.hardware.items() if any(name == each for _, each in absent)]
+    return [Missing(what, claim.commands)] * bool(absent) + [Missing(f"{name}: {words}") for name, words in needed]
 
 
 def claims_document(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> dict[str, Any]:
@@ -268,9 +243,9 @@ def claims_document(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol
 def _evidence(one: Evidence) -> dict[str, Any]:
     finding = one.finding
     return {
-        **names_of(one.place.block.key),
-        "setup": one.place.block.key.variant,
-        "protocol_version": one.place.version,
+        **names_of(one.block.key),
+        "setup": one.block.key.variant,
+        "protocol_version": version_of(one.block),
         "condition": one.rule.condition,
         "outcome": finding.outcome.value,
         "decides": one.decides,
@@ -318,11 +293,11 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
         out.append("Holds if\n\n" + "\n".join(f"- {escape(rule.condition)}" for rule in claim.rules))
     # What lacks rows or seeds is below, with the command that adds them.
     told = [one for one in each.evidence if not one.finding.lacking or one.finding.outcome is Outcome.FAILS]
-    for place in dict.fromkeys(one.place for one in told):
-        found = [one for one in told if one.place is place]
+    for block in dict.fromkeys(one.block for one in told):
+        found = [one for one in told if one.block is block]
         beside = "" if found[0].decides else ", decides nothing"
         seeds = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
-        lines = [f"{escape(place.title)}{beside}, {_seeds_text(seeds)}:\n"]
+        lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {_seeds_text(seeds)}:\n"]
         for one in found:
             lines.append(f"- {one.finding.outcome.value}: {escape(one.finding.short)}")
             lines += [f"  - {escape(line)}" for line in one.finding.lines]

@@ -10,9 +10,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Verdict, analyse_block
+from genrec_unlearn_bench.reporting.analysis import Verdict, analyse_block
 from genrec_unlearn_bench.reporting.board import Block, Row
-from genrec_unlearn_bench.reporting.claims import BEAM, Claims, Compare, Equivalent, Interval, RowChoice
+from genrec_unlearn_bench.reporting.claims import BEAM, Claims, Compare, Interval, RowChoice
 from genrec_unlearn_bench.reporting.comparisons import interval_text
 from genrec_unlearn_bench.reporting.families import paired_differences
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -24,7 +24,7 @@ from genrec_unlearn_bench.reporting.tables import decimals
 from genrec_unlearn_bench.reporting.wording import bare, fixed, listed, p_text
 
 FloatArray = NDArray[np.float64]
-AnyRule = Compare | Equivalent | Interval
+AnyRule = Compare | Interval
 LIKE = (equivalence.Verdict.EQUIVALENT, equivalence.Verdict.IDENTICAL)
 
 
@@ -60,16 +60,17 @@ class _Side(StrEnum):
     EQUAL = "equivalent to {}"
     WORSE = "worse than {}"
     BETTER = "better than {}"
+    DIFFERENT = "different from {}"
     UNCLEAR = "not separable from {}"
+    UNSHOWN = "neither equivalent to {} nor different"
     NO_EFFECT = "no effect of {} to compare with"
     FEW = "not tested against {}"
 
 
-def names_in(rule: AnyRule, protocol: StatisticsProtocol) -> tuple[str, ...]:
+def names_in(rule: AnyRule) -> tuple[str, ...]:
     """Every row that a rule speaks of."""
-    others = rule.against if isinstance(rule, Compare) else (rule.against,) if isinstance(rule, Interval) else ()
-    oracle = (protocol.oracle,) if isinstance(rule, Equivalent) else ()
-    return tuple(dict.fromkeys(name for name in (rule.row, *others, *oracle) if name))
+    others = rule.against if isinstance(rule, Compare) else (rule.against,)
+    return tuple(dict.fromkeys(name for name in (rule.row, *others) if name))
 
 
 def find_row(block: Block, name: str, claims: Claims) -> Row | None:
@@ -90,24 +91,21 @@ def _configured(row: Row, choice: RowChoice) -> bool:
 
 def complete_rows(rule: AnyRule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> int:
     """How many of a rule's rows have the seeds that it needs."""
-    found = [find_row(block, name, claims) for name in names_in(rule, protocol)]
+    found = [find_row(block, name, claims) for name in names_in(rule)]
     return sum(row is not None and len(row.results) >= protocol.seeds for row in found)
 
 
 def apply_rule(rule: AnyRule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> Finding:
     """A rule in a block, on the rows that are there; one that is missing leaves open what the others do not refute."""
-    found = {name: row for name in names_in(rule, protocol) if (row := find_row(block, name, claims)) is not None}
+    found = {name: row for name in names_in(rule) if (row := find_row(block, name, claims)) is not None}
     needed = protocol.seeds
-    lacking = tuple(name for name in names_in(rule, protocol) if name not in found or len(found[name].results) < needed)
+    lacking = tuple(name for name in names_in(rule) if name not in found or len(found[name].results) < needed)
     if rule.row not in found:
         return Finding(Outcome.OPEN, _counts_text(found, lacking, needed), (), found, lacking)
-    match rule:
-        case Compare():
-            outcome, short, lines = _compare(rule, block, found, needed, protocol)
-        case Equivalent():
-            outcome, short, lines = _equivalent(rule, block, found, needed, protocol)
-        case Interval():
-            outcome, short, lines = _interval(rule, block, found, needed, protocol)
+    if isinstance(rule, Compare):
+        outcome, short, lines = _compare(rule, block, found, protocol)
+    else:
+        outcome, short, lines = _interval(rule, block, found, protocol)
     if outcome is Outcome.HOLDS and any(name not in found for name in lacking):
         outcome = Outcome.OPEN
     missing = [_counts_text(found, lacking, needed)] if lacking else []
@@ -130,12 +128,13 @@ def _counts_text(found: Mapping[str, Row], lacking: Sequence[str], needed: int) 
 Read = tuple[Outcome, str, tuple[str, ...]]
 
 
-def _compare(rule: Compare, block: Block, found: Mapping[str, Row], needed: int, protocol: StatisticsProtocol) -> Read:
+def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Read:
     measures = _measured(rule, block)
     others = [name for name in rule.against if name in found]
     if not others:
         return Outcome.OPEN, "", ()
-    margins = _analysis(block, measures, protocol).margins
+    analysis = analyse_block(block, protocol, measures=measures, primary=measures, baseline=protocol.baseline)
+    margins = analysis.margins
     values = {measure: block.values(measure) for measure in measures}
     pairs = [(name, measure) for name in others for measure in measures]
     ours = np.stack([values[measure][block.rows.index(found[rule.row])] for _, measure in pairs])
@@ -144,28 +143,39 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], needed: int,
     sides: dict[str, list[_Side]] = {name: [] for name in others}
     lines = []
     for (name, measure), one, other, test in zip(pairs, ours, theirs, tests, strict=True):
-        if test.n < needed:
+        likeness = tosts([one - other], margins[measure])[0]
+        if test.n < protocol.seeds:
             side = _Side.FEW
         elif _is_inert(block, found[name], measures, protocol):
             side = _Side.NO_EFFECT
-        elif test.verdict in (Verdict.BETTER, Verdict.WORSE):
+        elif rule.want != "equivalent" and test.verdict in (Verdict.BETTER, Verdict.WORSE):
             side = _Side.BETTER if test.verdict is Verdict.BETTER else _Side.WORSE
+        elif likeness.verdict in LIKE:
+            side = _Side.EQUAL
+        elif rule.want == "equivalent":
+            side = _Side.DIFFERENT if likeness.verdict is equivalence.Verdict.DIFFERENT else _Side.UNSHOWN
         else:
-            same = tosts([one - other], margins[measure])[0].verdict in LIKE
-            side = _Side.EQUAL if same else _Side.UNCLEAR
+            side = _Side.UNCLEAR
         sides[name].append(side)
         places = decimals(measure.spec)
-        shown = interval_text(test.estimate, test.low, test.high, places)
-        both = f"{rule.row} {_mean(one, places)}, {name} {_mean(other, places)}"
-        lines.append(f"{measure.title}: {both}; {shown}, p {p_text(test.p_holm)}")
+        shown = f"{interval_text(test.estimate, test.low, test.high, places)}, p {p_text(test.p_holm)}"
+        if rule.want == "equivalent":
+            shown = interval_text(likeness.estimate, likeness.low90, likeness.high90, places) + " (90 %)"
+            shown += f", margin {bare(f'{likeness.margin:.2g}')}" if likeness.margin is not None else ""
+        lines.append(f"{measure.title}: {rule.row} {_mean(one, places)}, {name} {_mean(other, places)}; {shown}")
     outcomes = [_one_against(rule, part) for part in sides.values()]
     return _all(outcomes), _summary(measures, sides), tuple(lines)
 
 
 def _one_against(rule: Compare, sides: Sequence[_Side]) -> Outcome:
     """The row against one other, over the measures."""
-    win, loss = (_Side.BETTER, _Side.WORSE) if rule.want == "better" else (_Side.WORSE, _Side.BETTER)
-    wins, losses, ties = (sides.count(side) for side in (win, loss, _Side.EQUAL))
+    win, loss = {
+        "better": (_Side.BETTER, _Side.WORSE),
+        "worse": (_Side.WORSE, _Side.BETTER),
+        "equivalent": (_Side.EQUAL, _Side.DIFFERENT),
+    }[rule.want]
+    wins, losses = sides.count(win), sides.count(loss)
+    ties = sides.count(_Side.EQUAL) if win is not _Side.EQUAL else 0
     if rule.ties == "hold":
         wins, ties = wins + ties, 0
     beaten = losses + ties
@@ -180,13 +190,13 @@ def _one_against(rule: Compare, sides: Sequence[_Side]) -> Outcome:
 
 
 def _summary(measures: Sequence[Measure], sides: Mapping[str, Sequence[_Side]]) -> str:
-    """``forget HR@10: equivalent to flat, better than elm``."""
-    parts = []
+    """``forget HR@10: equivalent to flat, better than elm``; measures of which the same is true together."""
+    told: dict[str, list[str]] = {}
     for place, measure in enumerate(measures):
         groups = [(side, [name for name in sides if sides[name][place] is side]) for side in _Side]
-        words = [side.value.format(listed(names)) for side, names in groups if names]
-        parts += [f"{measure.title}: {', '.join(words)}"] if words else []
-    return "; ".join(parts)
+        words = ", ".join(side.value.format(listed(names)) for side, names in groups if names)
+        told.setdefault(words, []).append(measure.title)
+    return "; ".join(f"{listed(titles)}: {words}" for words, titles in told.items())
 
 
 def _is_inert(block: Block, row: Row, measures: Sequence[Measure], protocol: StatisticsProtocol) -> bool:
@@ -198,48 +208,7 @@ def _is_inert(block: Block, row: Row, measures: Sequence[Measure], protocol: Sta
     return all(np.array_equal((v := block.values(m.base))[mine], v[base], equal_nan=True) for m in measures)
 
 
-def _equivalent(
-    rule: Equivalent, block: Block, found: Mapping[str, Row], needed: int, protocol: StatisticsProtocol
-) -> Read:
-    measures = _measured(rule, block)
-    analysis = _analysis(block, measures, protocol)
-    outcomes, lines = [], []
-    groups: dict[str, list[str]] = {}
-    for measure in measures:
-        cell = analysis.cell(found[rule.row], measure)
-        likeness = cell.equivalence
-        if likeness is None or likeness.margin is None or likeness.n < needed:
-            outcomes.append(Outcome.OPEN)
-            groups.setdefault(
-                "not measured" if cell.mean is None else _LIKENESS[equivalence.Verdict.UNDERPOWERED], []
-            ).append(measure.title)
-            continue
-        places = decimals(measure.spec)
-        oracle = block.values(measure)[block.rows.index(found[protocol.oracle])]
-        ours = np.array(cell.seeds, dtype=np.float64)
-        both = f"{rule.row} {_mean(ours, places)}, {protocol.oracle} {_mean(oracle, places)}"
-        shown = interval_text(likeness.estimate, likeness.low90, likeness.high90, places)
-        margin = bare(f"{likeness.margin:.2g}")
-        lines.append(f"{measure.title}: {both}; {shown} (90 %), margin {margin}")
-        groups.setdefault(_LIKENESS[likeness.verdict], []).append(measure.title)
-        different = likeness.verdict is equivalence.Verdict.DIFFERENT
-        outcomes.append(Outcome.HOLDS if likeness.verdict in LIKE else Outcome.FAILS if different else Outcome.OPEN)
-    parts = [f"{words.format(protocol.oracle)} on {listed(names)}" for words, names in groups.items()]
-    return _all(outcomes), ", ".join(parts), tuple(lines)
-
-
-_LIKENESS = {
-    equivalence.Verdict.EQUIVALENT: "equivalent to {}",
-    equivalence.Verdict.IDENTICAL: "equivalent to {}",
-    equivalence.Verdict.NOT_SHOWN: "neither equivalent to {} nor different",
-    equivalence.Verdict.DIFFERENT: "different from {}",
-    equivalence.Verdict.UNDERPOWERED: "not tested against {}",
-}
-
-
-def _interval(
-    rule: Interval, block: Block, found: Mapping[str, Row], needed: int, protocol: StatisticsProtocol
-) -> Read:
+def _interval(rule: Interval, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Read:
     if rule.against and rule.against not in found:
         return Outcome.OPEN, "", ()
     rows = []
@@ -258,7 +227,7 @@ def _interval(
         return Outcome.OPEN, f"{rule.subject}: not measured", ()
     shown = interval_text(float(estimate.mean[0]), low, high, 3)
     text = f"{rule.subject}: {shown if rule.minus else shown.removeprefix('+')}"
-    if n < needed:
+    if n < protocol.seeds:
         outcome = Outcome.OPEN
     elif rule.at_least is not None:
         outcome = Outcome.HOLDS if low >= rule.at_least else Outcome.FAILS if high < rule.at_least else Outcome.OPEN
@@ -271,10 +240,6 @@ def _interval(
 def _measured(rule: AnyRule, block: Block) -> list[Measure]:
     """A rule's measures: of each choice the first that some row has."""
     return [next((m for m in choice if np.isfinite(block.values(m)).any()), choice[0]) for choice in rule.choices]
-
-
-def _analysis(block: Block, measures: Sequence[Measure], protocol: StatisticsProtocol) -> BlockAnalysis:
-    return analyse_block(block, protocol, measures=measures, primary=measures, baseline=protocol.baseline)
 
 
 def _all(outcomes: Sequence[Outcome]) -> Outcome:

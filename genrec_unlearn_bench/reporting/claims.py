@@ -63,15 +63,15 @@ def _declared(texts: Sequence[str]) -> list[Measure]:
 class Compare(_Rule):
     """A row against rows, by the protocol's paired test, corrected by Holm over the rule's rows and measures.
 
-    A comparison fails where the row is significantly on the other side, or equivalent to the compared row: two
-    one-sided tests with the margin of the block's retrained models, where the measure has one. Where ties hold,
-    equivalence is as good as a win. A method whose values are the original's in every seed has no effect, so that a
-    comparison with it shows nothing either way.
+    It fails where the row is significantly on the other side, or equivalent (two one-sided tests with the margin of the
+    block's retrained models, where the measure has one); where ties hold, the latter is as good as a win. Where
+    equivalence is wanted, it fails outside the margin. A method whose values are the original's in every seed has no
+    effect, so that a comparison with it shows nothing either way.
     """
 
     kind: Literal["compare"]
     against: tuple[str, ...] = Field(min_length=1)
-    want: Literal["better", "worse"] = "better"
+    want: Literal["better", "worse", "equivalent"] = "better"
     require: Literal["all", "any", "pareto"] = "all"
     """Of the measures: all, any, or ``pareto``: at least one, and none the other way."""
     ties: Literal["fail", "hold"] = "fail"
@@ -79,22 +79,12 @@ class Compare(_Rule):
     @property
     def condition(self) -> str:
         """When it holds, in words."""
-        tie = "or equivalent to, " if self.ties == "hold" else ""
-        than = f"than, {tie}" if tie else "than "
-        head = f"{self.row} is significantly {self.want} {than}{'each of ' * (len(self.against) > 1)}"
-        where = {"all": "", "any": "at least one of ", "pareto": "at least one of "}[self.require]
+        words = f"significantly {self.want} than" if self.want != "equivalent" else "equivalent to"
+        words += ", or equivalent to," if self.ties == "hold" else ""
+        where = "" if self.require == "all" else "at least one of "
         tail = ", and worse on none" if self.require == "pareto" else ""
-        return f"{head}{listed(self.against)} on {where}{listed(self.titles())}{tail}"
-
-
-class Equivalent(_Rule):
-    """A row against retraining by two one-sided tests, on every measure; fails outside the margin."""
-
-    kind: Literal["equivalent"]
-
-    @property
-    def condition(self) -> str:
-        return f"{self.row} is equivalent to retraining on {listed(self.titles())}"
+        each = "each of " if len(self.against) > 1 else ""
+        return f"{self.row} is {words} {each}{listed(self.against)} on {where}{listed(self.titles())}{tail}"
 
 
 class Interval(_Rule):
@@ -128,7 +118,7 @@ class Interval(_Rule):
         return f"{self.subject}: the whole interval {side}"
 
 
-Rule = Annotated[Compare | Equivalent | Interval, Field(discriminator="kind")]
+Rule = Annotated[Compare | Interval, Field(discriminator="kind")]
 
 
 class Claim(StrictModel):
