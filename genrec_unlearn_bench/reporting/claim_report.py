@@ -19,7 +19,6 @@ from genrec_unlearn_bench.reporting.claim_rules import (
     Outcome,
     apply_rule,
     complete_rows,
-    find_row,
     names_in,
 )
 from genrec_unlearn_bench.reporting.claims import Claim, Claims
@@ -191,12 +190,11 @@ def _lacking(claim: Claim, evidence: Sequence[Evidence], claims: Claims, protoco
     configured: dict[str, None] = {}
     for each in evidence:
         for name in each.finding.lacking:
-            row, choice = find_row(each.block, name, claims), claims.rows.get(name)
+            choice = claims.rows.get(name)
             if choice and choice.config:
                 configured[name] = None
             else:
-                method = row.method if row else choice.method[0] if choice else name
-                methods.setdefault((each.block, each.rule.suite), {})[method] = None
+                methods.setdefault((each.block, each.rule.suite), {})[choice.method[0] if choice else name] = None
     out = [Missing(f"rows {listed(configured)}", claim.commands)] if configured else []
     for (block, suite), names in methods.items():
         key, encoder = block.key, block.rows[0].first.encoder.partition("#")[0].rpartition(":")[2]
