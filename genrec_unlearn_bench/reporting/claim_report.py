@@ -277,7 +277,8 @@ def how_text(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> st
         "blocks (task and backbone), at any scale: most records are of small models on one dataset, and a failure "
         "there is one of this reproduction. It holds where every condition holds in every block at the paper's scale. "
         f"All else cannot be told. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
-        "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md)."
+        "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md). "
+        "A grid may leave out rows that a condition asks for: once it has run, they are named with their command."
     )
 
 
