@@ -30,6 +30,7 @@ VERBS = {
     "results examples": "results_examples",
     **dict.fromkeys(("results export", "results pull"), "results"),
     "leaderboard": "leaderboard",
+    "claims": "claims",
     **dict.fromkeys(("submission new", "submission verify"), "submission"),
     "submission reproduce": "submission_reproduce",
     "submission site": "submission",
@@ -78,6 +79,8 @@ bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --ou
 bench results pull https://example.org/leaderboard --task industrial-brand
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
+bench claims
+bench claims 1 6 12
 bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
 --licence MIT --affirm-rules
 bench submission new mine --method path/to/mine.py --results-dir results --withhold similarity

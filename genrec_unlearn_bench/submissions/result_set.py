@@ -170,5 +170,18 @@ def load_published(root: Path | None = None, *, skip_broken: bool = False) -> li
     ]
 
 
+def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> list[Loaded]:
+    """Results of all protocols: one's own (default: ``results``, where it exists) with the published, then each
+    published grid by itself, as grids hold runs of seeds that the published have too."""
+    own = list(folders) or [path for path in (Path("results"),) if path.is_dir()]
+    parts = [load_results(own, skip_broken=skip_broken)] if own else []
+    parts += load_published(skip_broken=skip_broken)
+    results = tuple(result for part in parts for result in part.results)
+    together = Loaded(results, tuple(fault for part in parts for fault in part.faults))
+    with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
+        grids = sorted(path for path in (shipped / "grids").glob("*") if path.is_dir())
+        return [together, *(load_results([folder], skip_broken=skip_broken) for folder in grids)]
+
+
 def _published_methods() -> set[str]:
     return {result.method for part in load_published(skip_broken=True) for result in part.results}

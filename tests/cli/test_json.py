@@ -121,6 +121,7 @@ def plain_calls() -> list[str]:
         f"results pull {run} --write-index",
         f"results pull {run} --results-dir pulled",
         "leaderboard --results-dir results",
+        "claims 1 17",
         "submission site --leaderboard .",
         "submission reproduce",
         *("cache ls", "cache gc", "cache verify"),
