@@ -37,7 +37,6 @@ from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
 
