@@ -91,7 +91,6 @@ class Tracer(UnlearningMethod[TracerConfig]):
             "phi_lr": 0.01,
         },
     }
-    variant_search: ClassVar[Mapping[str, Search]] = {"tracer-no-reassignment": Search(phi_lr=None, lambda_reg=None)}
     without: ClassVar[Mapping[Capability, str]] = {
         Capability.HAS_CODEBOOKS: "--set surrogate_codebooks=true measures distances to centroids of item features "
         "instead (docs/tracer.md, R20)"
