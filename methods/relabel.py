@@ -43,7 +43,7 @@ class Relabel(UnlearningMethod[RelabelConfig]):
 
     name = "relabel"
     Config = RelabelConfig
-    kinds = frozenset({ConceptKind.BRAND, ConceptKind.PRICE, ConceptKind.ITEM})
+    kinds = frozenset(ConceptKind) - {ConceptKind.INTERACTION}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         # The generator of random-reassign, so that both draw the same table.

@@ -60,7 +60,7 @@ def test_a_card_counts_cells_and_says_what_is_left_out_and_why(grid: Path) -> No
 
 
 def test_ready_grids_are_shown_by_name() -> None:
-    assert "small-cpu: a grid of 100 cells" in bench("show", "small-cpu").stdout
+    assert "small-cpu: a grid of 135 cells" in bench("show", "small-cpu").stdout
     assert bench("show", "small-cpu", "--kind", "grid").exit_code == 0
     assert json.loads(bench("show", "smoke", "--json").stdout)["kind"] == "grid"
 

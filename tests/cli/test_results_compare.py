@@ -189,6 +189,7 @@ def users_frame(seed: int, *, kept: float, users: int = 60) -> pd.DataFrame:
                 "concept_in_history": np.zeros(rows),
                 "near_prefix": np.full(rows, -1),
                 "near_category": np.full(rows, -1),
+                "near_concept": np.full(rows, -1),
             }
             similarity = generator.random(rows)
             similarity[::7] = np.nan

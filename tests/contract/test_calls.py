@@ -32,17 +32,17 @@ BAD_CALLS = {
     "an error": (
         at_end("raise RuntimeError('no such layer')"),
         "runs",
-        "toy.py:45 in unlearn: RuntimeError: no such layer",
+        "toy.py:48 in unlearn: RuntimeError: no such layer",
     ),
     "an error in the constructor": (
         ("    def unlearn(", "    def __init__(self, config):\n        raise KeyError('lr')\n\n    def unlearn("),
         "runs",
-        "toy.py:39 in __init__: KeyError: 'lr'",
+        "toy.py:42 in __init__: KeyError: 'lr'",
     ),
     "an error in a requirement": (
         ("    def unlearn(", "    @property\n    def needs(self):\n        return 1 // 0\n\n    def unlearn("),
         "runs",
-        "toy.py:40 in needs: ZeroDivisionError",
+        "toy.py:43 in needs: ZeroDivisionError",
     ),
     "no recommender": (at_end("return model.module"), "runs", "returned"),
     "no copy": ((CLONE, "model = recommender"), "original-untouched", "its weights were changed"),
@@ -128,7 +128,7 @@ def test_a_bad_call_breaks_its_rule(check: Check, change: tuple[str, str], rule:
 
 def test_an_exception_below_the_authors_file_is_located_in_it(check: Check) -> None:
     reason = broken(check(at_end("numpy_generator(request.seed).choice(0)")))["runs"].reasons[0]
-    assert reason.startswith("toy.py:45 in unlearn: ValueError: ")
+    assert reason.startswith("toy.py:48 in unlearn: ValueError: ")
 
 
 def test_weights_that_are_not_finite_on_another_backbone_are_reported(check: Check) -> None:

@@ -108,7 +108,7 @@ def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
 
 def test_directions_follow_the_group() -> None:
     for spec in map(metric_spec, (metric.name for metric in RANK_METRICS)):
-        assert spec.better == {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER}
+        assert spec.better == {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER, Group.NEAR: Better.HIGHER}
         assert spec.range == (0.0, 1.0)
 
 

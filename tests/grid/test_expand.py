@@ -324,8 +324,8 @@ def test_every_ready_grid_holds(name: str) -> None:
 def test_the_grid_small_cpu_is_every_method_on_every_backbone() -> None:
     found = expand(read_grid("small-cpu"), **PLACES)
     rows = {name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of}
-    assert len(rows) == 16
-    rows |= {"original", "retrain", "popularity", "sasrec"}
+    assert len(rows) == 22
+    rows |= {"tracer-no-reassignment", "original", "retrain", "popularity", "sasrec"}
     assert {(cell.request.backbone, cell.request.method) for cell in found} == set(
         itertools.product(["tiger", "mor", "letter", "p5sid", "etegrec"], rows)
     )

@@ -77,7 +77,13 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "stream": ("pipeline/stages/stream.py",),
     "evaluation": (
         *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
-        *("evaluation/decode.py", "evaluation/history_influence.py", "evaluation/lists.py", "evaluation/metric.py"),
+        *(
+            "evaluation/decode.py",
+            "evaluation/exposure.py",
+            "evaluation/history_influence.py",
+            "evaluation/lists.py",
+            "evaluation/metric.py",
+        ),
         *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
         *("decoding", "sids/overlap.py"),
         *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),

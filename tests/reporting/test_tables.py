@@ -50,7 +50,8 @@ def test_a_method_that_was_not_run_on_a_task_has_empty_cells_there() -> None:
 
 def test_a_record_without_retain_near_has_a_dash_there() -> None:
     measured = plant("a", {"forget:hr@10": [0.1, 0.2], "retain-near:ndcg@10": [0.3, 0.4]})
-    table = main(measured, plant("b", {"forget:hr@10": [0.1, 0.2]}))[0]
+    board = board_of(measured, plant("b", {"forget:hr@10": [0.1, 0.2]}))
+    table = make_tables(board, find_layout("main"), statistics_protocol(), kinds={})[0]
     [place] = [place for place, column in enumerate(table.columns) if column.measure.group is Group.NEAR]
     shown = {line.label: line.entries[place].cell for line in table.sections[0].lines}
     assert shown["a"] is not None
