@@ -24,7 +24,7 @@ from genrec_unlearn_bench.methods.simnpo import SimNPO, SimNPOConfig
 from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class
-from genrec_unlearn_bench.tuning.rule import search_space
+from genrec_unlearn_bench.tuning.space import search_space
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.validation import validate
 from tests.backbones.p5sid.models import recommender as tree_recommender
@@ -67,7 +67,8 @@ def forget_nll(model: Recommender, planted: Planted) -> float:
     ],
 )
 def test_official_values_are_in_the_search(name: str, field: str, values: set[float]) -> None:
-    assert values <= set(search_space(load_class(find_method(name), UnlearningMethod).Config, {})[field])
+    space = search_space(load_class(find_method(name), UnlearningMethod), name, {}, {})
+    assert values <= set(space.values[field])
 
 
 @pytest.mark.slow
