@@ -73,7 +73,7 @@ def test_following_contributing_makes_a_row(tmp_path: Path, monkeypatch: pytest.
     assert "the contract holds" in said["method check"]
     row = next(line for line in said["leaderboard"].splitlines() if line.startswith("| my-method |"))
     assert re.search(r"\| 0\.\d+ ± 0\.\d+", row)
-    assert "Seeds: 3 (0, 1, 2)" in said["leaderboard"]
+    assert "over 3 seeds" in said["leaderboard"]
     found = json.loads(Path("leaderboard/submissions/my-method/verification.json").read_text(encoding="utf-8"))
     assert found["badge"] == "reproduced"
     # The row came about without the engine or its content knowing of it.

@@ -216,6 +216,8 @@ class Resumption:
         current = {} if finished else self._current()
         if self._processes.first:
             self._snapshots.write(Snapshot(place, current, best))
+        # The others wait: one that began the next call at once would read the snapshot before this one.
+        self._processes.agree(True)
         self._last = time.monotonic()
         self._cost = self._last - began
 

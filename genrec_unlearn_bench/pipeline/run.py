@@ -43,7 +43,8 @@ from genrec_unlearn_bench.pipeline.stage import (
 )
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
-from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
+from genrec_unlearn_bench.pipeline.stages.requests import divide
+from genrec_unlearn_bench.pipeline.stages.stream import stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
 from genrec_unlearn_bench.progress import Progress, process_index

@@ -110,6 +110,29 @@ def test_under_much_damping_the_step_is_the_gradient() -> None:
     assert float(cosine) > 0.99
 
 
+def test_the_step_solves_the_damped_system_of_the_summed_gradient() -> None:
+    """(Ḡ + λI) Δ = s g / n_r, with the sign, the number of rows and the damping that the docstring names."""
+    model, request = setting()
+    train = Groups(request.train.forget.subset(np.arange(8)), request.train.retain.subset(np.arange(40)))
+    few = replace(request, train=train)
+    progress = Progress()
+    config = InfluenceConfig(damping=0.1, spillover=False, max_kl=1e6, iterations=200, tolerance=1e-5, batch_size=16)
+    result = Influence(config).unlearn(model, few, progress)
+    parameters = list(anatomy(model).decoder[-1].module.parameters())
+    after = anatomy(result).decoder[-1].module.parameters()
+    step = [(new - old).detach() for new, old in zip(after, parameters, strict=True)]
+    retain = few.cleaned(train.retain)
+    assert 0 < len(retain) <= len(train.retain)
+    with twice_differentiable():
+        image = gauss_newton(model, retain, parameters, step, 16)
+        gradient = summed_gradient(model, train.forget, parameters, 16)
+    left = [one + progress.notes["influence.damping"] * own for one, own in zip(image, step, strict=True)]
+    right = [each / len(retain) for each in gradient]
+    difference = [one - other for one, other in zip(left, right, strict=True)]
+    assert progress.notes["influence.scale"] == 1.0
+    assert dot(difference, difference) < 1e-4 * dot(right, right)
+
+
 @pytest.mark.slow
 def test_it_goes_up_the_forget_loss_and_stays_in_its_trust_region(planted: Planted) -> None:
     forget = planted.request.train.forget

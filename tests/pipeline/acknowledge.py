@@ -72,9 +72,9 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "retrain-full": _TRAINING,
     "unlearned": (
         *("unlearning", "sids/kmeans.py", "sids/overlap.py", "decoding"),
-        *("pipeline/stages/unlearn.py", "pipeline/stages/stream.py"),
+        *("pipeline/stages/unlearn.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
     ),
-    "stream": ("pipeline/stages/stream.py",),
+    "stream": ("pipeline/stages/stream.py", "pipeline/stages/requests.py"),
     "evaluation": (
         *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
         *(
@@ -86,7 +86,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         ),
         *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
         *("decoding", "sids/overlap.py"),
-        *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),
+        *("pipeline/stages/evaluate.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
     ),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),
@@ -101,7 +101,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "u-lira-metrics": _SHADOWS,
     "result": (
         *("evaluation/gap.py", "evaluation/stream.py", "evaluation/collateral.py"),
-        *("pipeline/run.py", "pipeline/stages/stream.py"),
+        *("pipeline/run.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
     ),
 }
 """Files and folders of the package behind each stage; ``!`` takes out a part of a folder."""

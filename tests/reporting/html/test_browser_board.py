@@ -71,7 +71,7 @@ def test_references_and_controls_have_parts_of_their_own(opened: Open) -> None:
     with opened(page(), "#/?block=industrial-brand · letter · small · tuned") as p:
         for table in (".verdicts:visible", "#numbers"):
             assert set(rows(p, table, "reference")) == {"original", "retrain", "popularity"}
-            assert set(rows(p, table, "control")) == {"filter", "random-reassign"}
+            assert set(rows(p, table, "control")) == {"filter", "random-reassign", "tracer-no-reassignment"}
             assert "original" not in rows(p, table)
         assert "diverged 1 of 5" in p.inner_text("#numbers tr[data-row=grad-ascent]")
         assert "diverged" in p.inner_text(".verdicts:visible tr[data-row=grad-ascent]")
@@ -109,7 +109,8 @@ def test_choices_go_into_the_address_and_come_back(opened: Open) -> None:
         p.select_option("#pick-layout", "ablation")
         assert p.evaluate("document.activeElement.id") == "pick-layout"
         assert "sports-brand" in p.url
-        assert rows(p, "#numbers") == ["tracer", "tracer-no-coherence", "tracer-no-reassignment"]
+        assert rows(p, "#numbers") == ["tracer", "tracer-no-coherence"]
+        assert "tracer-no-reassignment" in rows(p, "#numbers", "control")
         address = p.url
         p.goto("about:blank")
         p.goto(address)
@@ -120,7 +121,8 @@ def test_choices_go_into_the_address_and_come_back(opened: Open) -> None:
 def test_rows_are_found_by_name(opened: Open) -> None:
     with opened(page()) as p:
         p.fill("#search", "TRACER-no")
-        assert set(rows(p)) == set(rows(p, "#numbers")) == {"tracer-no-coherence", "tracer-no-reassignment"}
+        for kind, name in (("method", "tracer-no-coherence"), ("control", "tracer-no-reassignment")):
+            assert rows(p, kind=kind) == rows(p, "#numbers", kind) == [name]
         assert p.evaluate("document.activeElement.id") == "search"
         assert p.inner_text("#status") == "2 rows shown"
 
@@ -148,7 +150,7 @@ def test_chosen_rows_are_side_by_side(opened: Open) -> None:
 def test_one_view_over_all_tasks(opened: Open) -> None:
     with opened(page(), "#/overview") as p:
         assert p.locator(".matrix thead th").count() == 1 + 4
-        assert p.locator(".matrix tbody").first.locator("tr:not(.part)").count() == 9
+        assert p.locator(".matrix tbody").first.locator("tr:not(.part)").count() == 8
         assert p.evaluate("document.documentElement.scrollHeight") <= 900
         p.locator(".matrix thead a").nth(3).click()
         assert "sports-brand · tiger" in p.inner_text(".block:visible h2, #pick-block option:checked")
