@@ -52,7 +52,10 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "pipeline/stages/data.py",
     ),
     "task": (
-        *(f"data/{name}.py" for name in ("concepts", "draws", "entanglement", "forget", "neighbours", "tasks")),
+        *(
+            f"data/{name}.py"
+            for name in ("attributes", "concepts", "draws", "entanglement", "forget", "neighbours", "tasks")
+        ),
         "pipeline/stages/data.py",
     ),
     "features": ("features", "pipeline/stages/data.py"),
@@ -108,7 +111,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 
 NO_OUTCOME = (
     # Specifications of datasets (``data/catalogue.py``) are in the keys by their fields.
-    *("data/catalogue.py", "data/download.py", "data/locate.py", "data/source_files.py"),
+    *("data/catalogue.py", "data/download.py", "data/hub.py", "data/locate.py", "data/source_files.py"),
     *("backbones/__init__.py", "sids/health.py"),
     *("evaluation/catalogue.py", "evaluation/invariants.py", "evaluation/suites.py"),
 )
