@@ -47,7 +47,7 @@ COLUMNS = (
 
 CAPTION = (
     "forget: the target is the row retrain, not 0 · CR: share of concept items in the list\n"
-    "exposed: HR@10 of the weights without serving rules, in the original IDs · worst: the higher of served and exposed\n"
+    "exposed: HR@10 of the weights without serving rules, in the original IDs · worst: the higher of the two\n"
     "retain: higher is better · near: retained users whose target is a neighbour of the concept\n"
     "Sim.: cosine of the first item's text and the target's, without the concept · Ω: token overlap\n"
     "Δf, Δr: worst forget HR@10 and retain HR@10 minus retrain's · seconds: unlearning alone"

@@ -1,8 +1,9 @@
 """A stream of requests, each applied to the last one's model: drift of retain quality, resurfacing and cost.
 
 After ERASE (arXiv 2603.08341). Models of one stream are compared on the same test interactions, so differences are
-paired. What is forgotten is scored as served, exposed (``evaluation.exposure``), and in the worse case of both. Their 95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is
-Clopper and Pearson's. All lists are decoded at beam 10.
+paired. What is forgotten is scored as served, exposed (``evaluation.exposure``), and in the worse case of both. Their
+95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is Clopper and
+Pearson's. All lists are decoded at beam 10.
 """
 
 from __future__ import annotations
@@ -61,10 +62,8 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
     place = np.arange(last + 1, dtype=np.float64) - last / 2
     slopes = place @ gains / (place @ place) if last else np.full(gains.shape[1], np.nan)
     before = np.flatnonzero(ranks.owners < last)
-    then, back, own = (
-        _readings(ranks, rows, columns)
-        for rows, columns in ((ranks.owners[before], before), (last, before), (last, np.flatnonzero(ranks.owners == last)))
-    )
+    then, back = _readings(ranks, ranks.owners[before], before), _readings(ranks, last, before)
+    own = _readings(ranks, last, np.flatnonzero(ranks.owners == last))
     still = "one model stands for the whole stream, so nothing can change from request to request"
     no_retain = "no test interactions on the retain side"
     unseen = "not decoded in the original IDs"

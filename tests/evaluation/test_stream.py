@@ -66,7 +66,7 @@ def test_what_comes_back_is_held_against_the_time_right_after_its_own_request() 
 
 
 def test_what_is_only_hidden_from_a_user_is_found_in_the_exposed_lists() -> None:
-    """A filter serves nothing of what was requested, and whoever holds its weights has all of it, then as at the end."""
+    """A filter serves nothing of what was requested, and whoever holds its weights keeps all of it."""
     hidden = [[0, 0, NO, NO], [0, 0, 0, 0]]
     held = [[1, 1, NO, NO], [1, 1, 2, 11]]
     found = by_name(stream_quality(ranks(hidden, [0, 0, 1, 1], [[1], [1]], [1], exposed=held)))

@@ -188,9 +188,9 @@ def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain
     """One row a request, measured right after it, at beam 10; NaN where there is nothing to measure on.
 
     names: its brands. concepts: how many brands, items or users. interactions: train examples it asked to forget.
-    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone, each as served
-    and exposed; retain: on what is never requested in the whole stream. share_of_retraining: all seconds so far over those of one retraining
-    at the end.
+    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone, each as
+    served and exposed; retain: on what is never requested in the whole stream. share_of_retraining: all seconds so far
+    over those of one retraining at the end.
     """
     import pandas as pd
 

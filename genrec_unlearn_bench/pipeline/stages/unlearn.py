@@ -137,7 +137,7 @@ def _call(
     before, after = recommender.sids, result.sids
     if after.version <= before.version and not np.array_equal(after.codes, before.codes):
         raise BenchError(
-            f"the method {entry.name!r} returned other semantic IDs as version {after.version} of the table, and it was "
+            f"the method {entry.name!r} returned other semantic IDs as version {after.version} of the table, and was "
             f"given version {before.version}: attacks and likelihoods in the original IDs would be left out",
             hint="make the new table with SidTable.reassigned",
         )

@@ -45,7 +45,9 @@ def test_directions_come_from_the_measures() -> None:
 def test_numbers_of_a_column_have_the_same_decimals() -> None:
     text = render_latex(make_synthetic_tables("efficiency"))
     cells = [
-        line.strip(" \\").split(" & ")[1::3] for line in text.splitlines() if line.startswith(("TRACER, bounded &", "NPO &"))
+        line.strip(" \\").split(" & ")[1::3]
+        for line in text.splitlines()
+        if line.startswith(("TRACER, bounded &", "NPO &"))
     ]
     assert {tuple(len(cell.partition(".")[2]) for cell in row) for row in cells} == {(1, 4, 0, 0, 0, 1, 1) * 2}
 
