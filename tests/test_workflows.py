@@ -61,7 +61,7 @@ def test_actions_are_pinned_to_commits_with_their_version_beside_them(path: Path
 
 
 def test_an_action_is_pinned_to_one_commit_everywhere() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, ACTION, ROOT / "docs/own-method-ci.md"]]
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, ACTION, ROOT / "docs/submit.md"]]
     pins = {pin for text in texts for pin in re.findall(r"uses: (actions/[a-z-]+)@([0-9a-f]{40})", text)}
     assert len(pins) == len({name for name, _ in pins})
 
@@ -245,7 +245,7 @@ def test_calls_quoted_in_a_sentence_hint_or_docstring_exist() -> None:
 
 
 def test_the_workflow_in_the_guide_is_one() -> None:
-    text = (ROOT / "docs/own-method-ci.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/submit.md").read_text(encoding="utf-8")
     block = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)[0]
     content = yaml.safe_load(block)
     assert content["permissions"] == {"contents": "read"}
