@@ -48,7 +48,7 @@ def link_inside(app: Sphinx, path: Path, name: str, source: list[str]) -> None:
 
 
 def keep_colons(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """An empty first line, so that napoleon takes "A hint: how to go on" below a field for a sentence and not for a type."""
+    """An empty first line: napoleon then takes "A hint: how to go on" below a field for a sentence, not for a type."""
     if what in ("attribute", "property", "data"):
         lines.insert(0, "")
 
