@@ -52,7 +52,7 @@ StandingName = Annotated[list[str] | None, Option("--standing", help="Only missi
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
-    Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False, exists=True),
+    Option("--slurm", help="Settings for Slurm (docs/large.md).", metavar="FILE", show_default=False, exists=True),
 ]
 
 

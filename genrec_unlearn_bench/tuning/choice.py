@@ -35,7 +35,7 @@ WHERE = "rulesets/fixed.yaml"
 HEADER = """\
 # The ruleset `fixed`: one configuration of every method for all tasks and backbones. A method that is not listed runs
 # with its defaults; fields that are not listed have their defaults; an entry without fields took its defaults.
-# Chosen on validation alone, by the tuning rule (docs/tuning.md), where `chosen_on` says. Written by the command
+# Chosen on validation alone, by the tuning rule (docs/protocol.md), where `chosen_on` says. Written by the command
 #   bench tune --task {task} --backbone {backbone} --scale {scale} {seeds} --method NAMES --fixed FILE
 """
 
