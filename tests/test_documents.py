@@ -85,7 +85,7 @@ def test_the_method_of_the_readme_works(tmp_path: Path, planted: Planted) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("sphinxcontrib.typer") is None, reason="pip install -e '.[docs]'")
+@pytest.mark.skipif(find_spec("furo") is None, reason="pip install -e '.[docs]'")
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     words = ["-m", "sphinx", "--quiet", "-W", "-n", "--keep-going", str(ROOT / "docs"), str(tmp_path / "site")]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -260,11 +260,20 @@ def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path, 
     assert not (done.folder / "per_user.parquet").exists()
 
 
+# A table with the original's version passes for the original one wherever IDs are told apart by version.
+RELABEL_UNSEEN = """
+from dataclasses import replace
+table = recommender.sids
+return recommender.clone().with_sids(replace(table, codes=table.codes[::-1].copy()))
+""".strip()
+
+
 @pytest.mark.parametrize(
     ("body", "fault", "words"),
     [
         ("return 3", BenchError, "returned int, not a recommender"),
         ("raise KeyboardInterrupt", KeyboardInterrupt, ""),
+        (RELABEL_UNSEEN, BenchError, "other semantic IDs as version 0"),
         ("raise RuntimeError('broken')", BenchError, r"mine\.py:15 in unlearn: RuntimeError: broken"),
     ],
 )
