@@ -263,8 +263,16 @@ def claims_markdown(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol
         how_text(tested, protocol),
         f"| | claim | verdict |\n|---|---|---|{rows}",
     ]
+    claims = {
+        one: [each.claim.number for each in tested if one in each.missing] for each in tested for one in each.missing
+    }
+    shared = {one: numbers for one, numbers in claims.items() if len(numbers) > 2}
+    if shared:
+        named = [replace(one, what=f"{one.what}: claims {', '.join(map(str, of))}") for one, of in shared.items()]
+        out += ["## Missing for several claims", missing_text(named, markdown_text)]
     for each in tested:
-        out += [f"## {each.claim.number}. {each.claim.title}: {each.verdict.value}", *section(each, markdown_text)]
+        own = replace(each, missing=tuple(one for one in each.missing if one not in shared))
+        out += [f"## {each.claim.number}. {each.claim.title}: {each.verdict.value}", *section(own, markdown_text)]
     return "\n\n".join(out) + "\n"
 
 
@@ -301,8 +309,12 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
             lines.append(f"- {one.finding.outcome.value}: {escape(one.finding.short)}")
             lines += [f"  - {escape(line)}" for line in one.finding.lines]
         out.append("\n".join(lines))
-    missing = ["\n".join([f"- {escape(one.what)}", *(f"  `{call}`" for call in one.commands)]) for one in each.missing]
-    return out + (["\n".join(["Missing:\n", *missing])] if missing else [])
+    return out + (["Missing:\n\n" + missing_text(each.missing, escape)] if each.missing else [])
+
+
+def missing_text(missing: Iterable[Missing], escape: Callable[[str], str] = str) -> str:
+    """A list of what is missing, each with its commands."""
+    return "\n".join("\n".join([f"- {escape(one.what)}", *(f"  `{call}`" for call in one.commands)]) for one in missing)
 
 
 def _seeds_text(seeds: set[int]) -> str:
