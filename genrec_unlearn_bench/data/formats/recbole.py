@@ -17,7 +17,7 @@ from genrec_unlearn_bench.data.raw import RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-_LOG = {"user": ("user_id",), "item": ("item_id",), "time": ("timestamp",)}
+_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp"}
 _ITEM = {
     "id": ("item_id",),
     "title": ("title", "movie_title", "name", "item_name"),
@@ -32,9 +32,8 @@ _TEXTS = ("title", "description", "brand")
 def read(files: table.Files, spec: DatasetSpec, progress: Progress) -> RawData:
     """Read ``interactions`` and, where it is there, ``items``."""
     log, asked = _header(files, "interactions"), spec.columns
-    interactions = {
-        name: Column.model_validate(log[one]) for name, known in _LOG.items() for one in known if one in log
-    }
+    usual = {name: one for name, one in _LOG.items() if one in log or name != "time"}
+    interactions = {name: Column.model_validate(log.get(one, one)) for name, one in usual.items()}
     interactions |= {name: _typed(column, log) for name, column in asked.interactions.items()}
     if "time" not in interactions and spec.split == "global-time":
         raise DataFault("no column timestamp", where=f"{files['interactions'][0]}:1", hint="split it leave-one-out")
