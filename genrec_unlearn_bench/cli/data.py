@@ -76,6 +76,31 @@ def import_(
     return Output(shown.content, [*shown.parts, hint])
 
 
+def export(
+    task: options.Task,
+    out: Annotated[Path, Option(help="Folder to write; an earlier export there gives way.")],
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+) -> Output:
+    """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.export import export_task
+    from genrec_unlearn_bench.data.tasks import find_task
+    from genrec_unlearn_bench.errors import UsageError
+    from genrec_unlearn_bench.pipeline.stage import StageContext
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
+
+    if out.exists() and any(out.iterdir()) and not (out / "items.parquet").is_file():
+        raise UsageError(f"{out} is not empty and holds no export", hint="give a new folder")
+    spec = find_task(task, data_dir)
+    source = find_dataset(spec.dataset, data_dir)
+    with open_store(cache_dir) as (store, progress):
+        context = StageContext(store, progress)
+        stage = dataset_stage(source, data_dir, progress)
+        rows = export_task(source, context.load(stage), context.load(task_stage(spec, stage)), out)
+    return card(f"{spec.name} in {out}", rows, view=rows)
+
+
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
