@@ -80,6 +80,10 @@ def plain_yaml(text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         return loader.get_single_data()
+    except RecursionError:
+        raise yaml.YAMLError("nested too deep") from None
+    except ValueError as fault:  # A thirteenth month, base64 that is none.
+        raise yaml.YAMLError(str(fault)) from None
     finally:
         loader.dispose()
 
@@ -112,7 +116,15 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
         return f"{place}: unknown key{hint}"
-    return f"{place}: {entry['msg']} (got {entry.get('input')!r})"
+    return f"{place}: {entry['msg']} (got {_shown(entry.get('input'))})"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "something nested too deep"
+    return text if len(text) <= 500 else f"{text[:500]}…"
 
 
 def _known_keys(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:

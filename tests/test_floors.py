@@ -55,7 +55,9 @@ READABLE = {
     "evaluation.ranking",
 }
 
-HEAVY = {"torch", "transformers", "sklearn", "pandas", "accelerate", "sentence_transformers", "scipy", "pyarrow"}
+HEAVY = {"torch", "transformers", "sklearn", "pandas", "accelerate", "sentence_transformers", "scipy", "pyarrow"} | {
+    "datasets"
+}
 
 
 def sources() -> list[Path]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "transformers", "sklearn", "pandas", "scipy", "pyarrow", "accelerate", "sentence_transformers")
+HEAVY = ("torch", "transformers", "sklearn", "pandas", "scipy", "pyarrow", "accelerate")
+HEAVY += ("sentence_transformers", "datasets")
 
 LIMIT = 0.5
 

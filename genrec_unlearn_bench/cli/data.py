@@ -43,27 +43,62 @@ def import_(
     folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
     name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, Option("--format", help="folder, minionerec, letter, amazon-2018, amazon-2023.")
+        str, Option("--format", help="folder, table, recbole, minionerec, letter, amazon-2018.")
     ] = "folder",
     split: Annotated[str | None, Option(help="global-time or leave-one-out (default: by time if dated).")] = None,
     k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
     title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
+    map_: Annotated[
+        Path | None, Option("--map", help="YAML: which column of a table is which field (docs/own-data.md).")
+    ] = None,
 ) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName
+    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName, load_mapping
     from genrec_unlearn_bench.data.prepare import import_folder
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
     split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))
     with progressing() as progress:
         spec, found = import_folder(
-            folder, name, progress, format_name=format_name, split=split_name, k_core=k_core, title=title
+            folder,
+            name,
+            progress,
+            format_name=format_name,
+            split=split_name,
+            k_core=k_core,
+            title=title,
+            mapping=None if map_ is None else load_mapping(map_),
         )
     shown = _card(found)
     hint = f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}"
     return Output(shown.content, [*shown.parts, hint])
+
+
+def export(
+    task: options.Task,
+    out: Annotated[Path, Option(help="Folder to write; an earlier export there gives way.")],
+    data_dir: options.DataDir = None,
+    cache_dir: options.CacheDir = None,
+) -> Output:
+    """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
+    from genrec_unlearn_bench.data.catalogue import find_dataset
+    from genrec_unlearn_bench.data.export import export_task
+    from genrec_unlearn_bench.data.tasks import find_task
+    from genrec_unlearn_bench.errors import UsageError
+    from genrec_unlearn_bench.pipeline.stage import StageContext
+    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
+
+    if out.exists() and any(out.iterdir()) and not (out / "items.parquet").is_file():
+        raise UsageError(f"{out} is not empty and holds no export", hint="give a new folder")
+    spec = find_task(task, data_dir)
+    source = find_dataset(spec.dataset, data_dir)
+    with open_store(cache_dir) as (store, progress):
+        context = StageContext(store, progress)
+        stage = dataset_stage(source, data_dir, progress)
+        rows = export_task(source, context.load(stage), context.load(task_stage(spec, stage)), out)
+    return card(f"{spec.name} in {out}", rows, view=rows)
 
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:

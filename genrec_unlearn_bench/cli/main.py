@@ -22,7 +22,7 @@ VERBS = {
     "tune": "tune",
     "ls": "ls",
     "show": "show",
-    **dict.fromkeys(("data prepare", "data info", "data import", "data sids"), "data"),
+    **dict.fromkeys(("data prepare", "data info", "data import", "data export", "data sids"), "data"),
     **dict.fromkeys(("method new", "method check"), "method"),
     **{f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")},
     "results compare": "results",
@@ -40,7 +40,7 @@ VERBS = {
 """Verb -> the module of this folder with a function of the verb's name; in the order of the help."""
 
 GROUPS = {
-    "data": "Prepare a dataset, import your own, see what is in one, and its semantic IDs.",
+    "data": "Prepare a dataset, import your own, see what is in one, export a task.",
     "method": "Write a method of your own, and check it.",
     "grid": "Plan, run, watch and collect many cells.",
     "results": "Compare, draw, show, export and fetch results.",
@@ -60,6 +60,8 @@ bench data prepare demo
 bench data info demo
 bench data import my-shop --name my-shop
 bench data import reviews --name shop --k-core 5 --split global-time
+bench data import ratings --name ratings --format table --map ratings.yaml
+bench data export --task demo-brand --out demo-brand
 bench data sids --task demo-brand
 bench method new my-method --out ~/my-methods
 bench method check path/to/my_method.py

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, DataFault, UnknownName
 
-FormatName = Literal["demo", "folder", "amazon-2018", "amazon-2023", "minionerec", "letter"]
+FormatName = Literal["demo", "folder", "table", "recbole", "amazon-2018", "minionerec", "letter"]
 
 
 class Role(NamedTuple):
@@ -32,6 +33,10 @@ class Role(NamedTuple):
     """Globs relative to the data folder, best first."""
     group: str | None
     """Of the roles of one group exactly one must be there; None for a role that may be missing."""
+
+
+TABLES = ("csv", "tsv", "parquet", "jsonl", "arrow")
+"""Endings of tables, each of which may have ``.gz`` behind it."""
 
 
 def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
@@ -47,10 +52,16 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("sequences", "sequences.tsv", group="interactions or sequences"),
     ),
     "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
-    "amazon-2023": (
-        _role("meta", "meta_*.jsonl", "raw/meta_categories/meta_*.jsonl"),
-        _role("reviews", "[!m]*.jsonl", "raw/review_categories/*.jsonl", group="reviews or ratings"),
-        _role("ratings", "*.csv", "benchmark/5core/rating_only/*.csv", group="reviews or ratings"),
+    "table": (
+        _role("interactions", *(f"interactions.{ending}" for ending in TABLES), group="interactions or train"),
+        _role("items", *(f"items.{ending}" for ending in TABLES), group=None),
+        _role("train", *(f"train.{ending}" for ending in TABLES), group="interactions or train"),
+        _role("valid", *(f"valid.{ending}" for ending in TABLES), group=None),
+        _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
+    ),
+    "recbole": (
+        _role("interactions", "*.inter", zipped=False),
+        _role("items", "*.item", group=None, zipped=False),
     ),
     "minionerec": (
         _role("train", "train/*.csv", zipped=False),
@@ -70,6 +81,8 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
 SplitName = Literal["global-time", "as-given", "leave-one-out"]
 TextField = Literal["title", "brand", "categories", "description", "text"]
 
+ItemField = Literal["id", "title", "brand", "price", "categories", "description", "text"]
+
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -86,6 +99,12 @@ class FileSpec(StrictModel):
     """Bytes of the public file, where known."""
     blake2b: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
     """blake2b-128 of the public file, where known; a download that differs is refused."""
+    header: tuple[str, ...] | None = None
+    """Tables: names of the columns of a text file whose first line is data already."""
+    sep: str | None = Field(default=None, pattern=r'^[^\r\n"]+$')
+    """Tables: what stands between the cells of a text file; a comma, or a tab in ``.tsv``, where none is given."""
+    encoding: str = "utf-8"
+    """Tables: how a text file is encoded."""
 
     @field_validator("names")
     @classmethod
@@ -96,12 +115,71 @@ class FileSpec(StrictModel):
                 raise ValueError(f"{name!r} does not lie inside the dataset's folder")
         return names
 
+    @field_validator("encoding")
+    @classmethod
+    def _one_byte_a_line_end(cls, encoding: str) -> str:
+        with suppress(LookupError, UnicodeError):
+            if "\n".encode(encoding) == b"\n":
+                return encoding
+        raise ValueError(f"{encoding!r} is no encoding that files are read in; convert the file to utf-8")
+
     @field_validator("url")
     @classmethod
     def _http(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
             raise ValueError("only http and https addresses are fetched")
         return url
+
+
+class Column(StrictModel):
+    """Where a table has a field: in one column, or in the first of several that is not empty."""
+
+    columns: tuple[str, ...] = Field(alias="from", min_length=1)
+    """``details.Brand`` is the field ``Brand`` of a nested column."""
+    split: str | None = Field(default=None, min_length=1)
+    """What stands between the values of a field with many."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: object) -> object:
+        """``title: name`` and ``brand: [details.Brand, store]`` for ``{from: ...}``."""
+        content = value if isinstance(value, dict) else {"from": value}
+        source = content.get("from")
+        return {**content, "from": (source,)} if isinstance(source, str) else content
+
+
+AttributeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class Columns(StrictModel):
+    """Which column of a table is which field."""
+
+    interactions: dict[Literal["user", "item", "time", "history"], Column] = Field(default_factory=dict)
+    items: dict[ItemField, Column] = Field(default_factory=dict)
+    attributes: dict[AttributeName, Column] = Field(default_factory=dict)
+    """Further fields of items, of which concepts can be made (``kind: attribute``)."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Columns:
+        if taken := sorted(set(self.attributes) & {*get_args(ItemField), "category", "entangled", "item"}):
+            raise ValueError(f"attributes cannot be called {', '.join(taken)}")
+        return self
+
+
+class TableMapping(StrictModel):
+    """The part of a dataset's YAML that ``bench data import --map`` is given."""
+
+    columns: Columns = Columns()
+    files: tuple[FileSpec, ...] = ()
+    """Where they have other names than ``interactions.csv`` and so on."""
+    text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
+
+
+class HubSource(StrictModel):
+    """A dataset repository of the Hugging Face Hub, at one commit."""
+
+    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: str = Field(pattern="^[0-9a-f]{40}$")
 
 
 class Citation(StrictModel):
@@ -124,8 +202,12 @@ class DatasetSpec(StrictModel):
     split: SplitName
     k_core: int = Field(default=0, ge=0)
     """Filtering that is done here; 0 or 1 for none."""
-    text_fields: tuple[TextField, ...] = ("title", "brand", "categories", "description", "text")
-    """The fields that make up an item's text, in order."""
+    text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
+    """The fields that make up an item's text, in order; attributes may be among them."""
+    columns: Columns = Columns()
+    """Tables: which column is which field. RecBole: what its own names do not say."""
+    hub: HubSource | None = None
+    """Where missing files are fetched from, by their names."""
     terms: str = ""
     """Licence or terms of use."""
     where: str = ""
@@ -152,14 +234,26 @@ class DatasetSpec(StrictModel):
 def check_spec(spec: DatasetSpec, where: str) -> None:
     """Raise ConfigError where format, files, split and filtering do not go together."""
     faults = role_faults(spec.format, [file.role for file in spec.files])
-    given = spec.format == "minionerec"
+    roles = {file.role for file in spec.files}
+    given = spec.format == "minionerec" or "train" in roles
     if given != (spec.split == "as-given"):
-        faults.append("split: as-given and the format minionerec go together, as its rows come with their split")
+        faults.append(
+            "split: as-given goes with rows that come with their split (minionerec, tables train, valid, test)"
+        )
+    if given and not {"train", "valid", "test"} <= roles:
+        faults.append("files: rows that come with their split need files train, valid and test")
+    log, items = set(spec.columns.interactions), set(spec.columns.items)
+    if spec.format == "table" and (lacking := {"user", "item", *(("history",) if given else ())} - log):
+        faults.append(f"columns.interactions: {', '.join(sorted(lacking))} missing")
+    if spec.format == "table" and "items" in roles and "id" not in items:
+        faults.append("columns.items: id missing")
+    known = {*get_args(TextField), *spec.columns.attributes}
+    faults += [f"text_fields: no field of items is called {name!r}" for name in spec.text_fields if name not in known]
     if given and spec.k_core > 1:
         faults.append("k_core: rows that come with their split are not filtered")
-    undated = spec.format == "letter" or any(file.role == "sequences" for file in spec.files)
+    undated = spec.format == "letter" or "sequences" in roles or (spec.format == "table" and "time" not in log)
     if undated and spec.split == "global-time":
-        faults.append("split: sequences have no dates, so they can only be split leave-one-out")
+        faults.append("split: without dates, sequences can only be split leave-one-out")
     if faults:
         raise ConfigError(faults, where=where)
 
@@ -173,16 +267,24 @@ def load_spec(text: str, where: str) -> DatasetSpec:
 
 def load_spec_file(path: Path) -> DatasetSpec:
     """Read a dataset's YAML file; raises ConfigError."""
+    return load_spec(_text(path), str(path))
+
+
+def load_mapping(path: Path) -> TableMapping:
+    """Read the YAML file of a table's mapping; raises ConfigError."""
+    return parse_yaml(TableMapping, _text(path), where=str(path))
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         raise ConfigError([f"cannot be read: {fault}"], where=str(path)) from None
-    return load_spec(text, str(path))
 
 
 def dump_spec(spec: DatasetSpec) -> str:
     """The YAML of a specification, defaults left out."""
-    content = spec.model_dump(mode="json", exclude_defaults=True)
+    content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 

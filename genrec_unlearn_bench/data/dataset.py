@@ -30,7 +30,7 @@ class DatasetManifest(StrictModel):
 
     name: str
     format: str
-    """The reader: demo, folder, amazon-2018, amazon-2023, minionerec, letter."""
+    """The reader: demo, folder, table, recbole, amazon-2018, minionerec, letter."""
     split: str
     """global-time, as-given or leave-one-out."""
     k_core: int

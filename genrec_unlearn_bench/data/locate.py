@@ -31,15 +31,20 @@ OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 
 @dataclass(frozen=True)
 class Located:
-    """A dataset's folder, and its files by role."""
+    """A dataset's folder, and its files by role; a role of a table may have several (``part-*.parquet``)."""
 
     folder: Path
-    files: Mapping[str, Path]
+    parts: Mapping[str, tuple[Path, ...]]
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The first file of each role."""
+        return {role: paths[0] for role, paths in self.parts.items()}
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Name, size, digest and origin of every file, in the order of the specification."""
         out = []
-        for path in self.files.values():
+        for path in (path for paths in self.parts.values() for path in paths):
             name, record = path.relative_to(self.folder).as_posix(), verify(path)
             url = record.url if record else None
             out.append(SourceFile(name=name, size=path.stat().st_size, digest=file_digest(path), url=url))
@@ -65,12 +70,12 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
     """
     folders = candidate_folders(spec, data_dir)
     target, missing = _best_folder(spec, data_dir, folders)
-    reason = _refusal(missing)
+    reason = _refusal(spec, missing)
     if missing and reason is None:
-        reason = _fetch(missing, target, progress) if download else "nothing is downloaded by this command"
+        reason = _fetch(spec, missing, target, progress) if download else "nothing is downloaded by this command"
     if missing and reason is not None:
         raise _missing(spec, missing, folders, target, reason)
-    return Located(target, {file.role: _present(file, target) or target / file.names[0] for file in spec.files})
+    return Located(target, {file.role: present(file, target) or (target / file.names[0],) for file in spec.files})
 
 
 def source_digests(
@@ -91,7 +96,7 @@ def source_digests(
 
 def _best_folder(spec: DatasetSpec, data_dir: Path | None, folders: list[Path]) -> tuple[Path, list[FileSpec]]:
     """The first complete folder, else the first begun one, else the one to download into; and what it lacks."""
-    lacking = {folder: [file for file in spec.files if _present(file, folder) is None] for folder in folders}
+    lacking = {folder: [file for file in spec.files if not present(file, folder)] for folder in folders}
     complete = next((folder for folder in folders if not lacking[folder]), None)
     begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
     target = complete or begun or (data_roots()[0] if data_dir is None else data_dir) / spec.name
@@ -109,13 +114,19 @@ def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
     return any(there in (other.name, *other.aliases) for other in packaged_datasets().values())
 
 
-def _present(file: FileSpec, folder: Path) -> Path | None:
-    return next((path for name in file.names if (path := folder / name).is_file()), None)
+def present(file: FileSpec, folder: Path) -> tuple[Path, ...]:
+    """The files of the first name that there are; of a name with wild cards, all in the order of their names."""
+    for name in file.names:
+        wild = any(sign in name for sign in "*?[")
+        found = sorted(path for path in (folder.glob(name) if wild else (folder / name,)) if path.is_file())
+        if found:
+            return tuple(found)
+    return ()
 
 
-def _refusal(missing: list[FileSpec]) -> str | None:
+def _refusal(spec: DatasetSpec, missing: list[FileSpec]) -> str | None:
     """Why the missing files cannot be downloaded; None where that may be tried."""
-    if any(file.url is None for file in missing):
+    if spec.hub is None and any(file.url is None for file in missing):
         some = any(file.url for file in missing)
         return "not all of them have a public address" if some else "they have no public address to fetch them from"
     if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
@@ -138,8 +149,12 @@ def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
     return spec.format == "demo" or local_folder(spec, data_dir) is not None
 
 
-def _fetch(missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
+def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Download the missing files; the reason if that cannot be done."""
+    if spec.hub is not None:
+        from genrec_unlearn_bench.data.hub import fetch_from_hub
+
+        return fetch_from_hub(spec.hub, missing, target, progress)
     from genrec_unlearn_bench.data.download import download
 
     for file in missing:

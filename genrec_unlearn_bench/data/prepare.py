@@ -19,6 +19,7 @@ from genrec_unlearn_bench.data.catalogue import (
     FileSpec,
     FormatName,
     SplitName,
+    TableMapping,
     check_spec,
     discover,
     dump_spec,
@@ -26,10 +27,10 @@ from genrec_unlearn_bench.data.catalogue import (
 )
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
-from genrec_unlearn_bench.data.formats import amazon, minionerec
+from genrec_unlearn_bench.data.formats import amazon, minionerec, recbole, table
 from genrec_unlearn_bench.data.formats import folder as plain_folder
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.locate import Located, locate
+from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
 from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
 from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
@@ -39,9 +40,12 @@ from genrec_unlearn_bench.progress import Progress
 _READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
     "folder": plain_folder.read,
     "amazon-2018": amazon.read_2018,
-    "amazon-2023": amazon.read_2023,
     "minionerec": minionerec.read,
     "letter": minionerec.read_letter,
+}
+_TABLES: Mapping[str, Callable[[table.Files, DatasetSpec, Progress], RawData]] = {
+    "table": table.read,
+    "recbole": recbole.read,
 }
 _SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
@@ -70,12 +74,14 @@ def import_folder(
     split: SplitName | None = None,
     k_core: int = 0,
     title: str | None = None,
+    mapping: TableMapping | None = None,
 ) -> tuple[DatasetSpec, Dataset]:
     """Validate the data in ``folder`` and make it known as the dataset ``name``.
 
     The files stay where they are. ``dataset.yaml`` is written beside them, over an earlier one, if everything is right.
 
     Args:
+        mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
 
     Raises:
@@ -89,22 +95,29 @@ def import_folder(
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
     if not folder.is_dir():
         raise DataMissing("there is no such folder", where=str(folder))
-    found = discover(format_name, folder)
+    asked = mapping or TableMapping()
+    files = asked.files or tuple(FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items())
+    roles = {file.role for file in files}
+    undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
+    usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
     spec = parse(
         DatasetSpec,
         {
             "name": name,
             "title": title or name,
             "format": format_name,
-            "files": tuple(FileSpec(role=role, names=(path,)) for role, path in found.items()),
-            "split": split or _SPLITS.get(format_name, "leave-one-out" if "sequences" in found else "global-time"),
+            **asked.model_dump(exclude_defaults=True, by_alias=True),
+            "files": files,
+            "split": split or _SPLITS.get(format_name, usual),
             "k_core": k_core,
         },
         where=str(folder),
     )
     check_spec(spec, str(folder))
-    files = {role: folder / path for role, path in found.items()}
-    dataset = _prepared(spec, Located(folder, files), progress)
+    parts = {file.role: present(file, folder) for file in spec.files}
+    if absent := [role for role, paths in parts.items() if not paths]:
+        raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
+    dataset = _prepared(spec, Located(folder, parts), progress)
     atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
     return spec, dataset
 
@@ -115,7 +128,9 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         raw, where = plain_folder.read_demo(progress), spec.name
     else:
         progress.info(f"reading {spec.name} from {located.folder}")
-        raw, where = _READERS[spec.format](located.files, progress), str(located.folder)
+        where = str(located.folder)
+        whole = _TABLES.get(spec.format)
+        raw = whole(located.parts, spec, progress) if whole else _READERS[spec.format](located.files, progress)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)

@@ -181,7 +181,7 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file.
 
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
-    for the protocol's default concept of that kind, and ``<dataset>-entangled`` for entangled brands.
+    for the protocol's default concept of that kind or on that attribute, ``<dataset>-entangled`` for entangled brands.
 
     Raises:
         UnknownName: Neither; the nearest names are given.
@@ -193,11 +193,13 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     if name in known:
         return known[name]
     dataset, _, kind = name.rpartition("-")
-    if dataset and kind in TASK_ENDINGS:
-        with suppress(UnknownName):
+    if dataset:
+        with suppress(UnknownName, KeyError):
             found = find_dataset(dataset, data_dir)
+            own = {field: AttributeConcept(field=field) for field in found.columns.attributes}
+            concept = {**own, **TASK_ENDINGS}[kind]
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
-            return TaskSpec(name=name, dataset=found.name, title=title, concept=TASK_ENDINGS[kind])
+            return TaskSpec(name=name, dataset=found.name, title=title, concept=concept)
     raise UnknownName("task", name, known)
 
 

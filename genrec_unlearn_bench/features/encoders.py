@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.errors import BenchError, DataFault, DataMissing, MissingExtra
+from genrec_unlearn_bench.errors import BenchError, DataFault, DataMissing
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, minilm_folder
 from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.progress import Progress
@@ -126,11 +126,9 @@ class SentenceEncoder:
 
     @cached_property
     def _model(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging
-        except ImportError as fault:
-            raise MissingExtra("sentence-transformers", "text", f"the encoder {self.spec.key!r}") from fault
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
         folder = self._folder()
         try:
             # transformers would draw a bar of its own across ours.

@@ -34,7 +34,7 @@ def test_import_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_split_follows_the_data(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "s", sequences=True)
     assert import_folder(folder, "my-shop", Progress())[0].split == "leave-one-out"
-    with pytest.raises(ConfigError, match="sequences have no dates"):
+    with pytest.raises(ConfigError, match="without dates, sequences"):
         import_folder(folder, "my-shop", Progress(), split="global-time")
     dated = write_shop(tmp_path / "d")
     assert import_folder(dated, "my-shop", Progress(), split="leave-one-out")[0].split == "leave-one-out"

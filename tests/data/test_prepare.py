@@ -123,5 +123,5 @@ def test_too_small_to_split(tmp_path: Path) -> None:
 
 
 def test_contradicting_specification(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="sequences have no dates"):
+    with pytest.raises(ConfigError, match="without dates, sequences"):
         prepared(write_shop(tmp_path, sequences=True), shop_spec(log="sequences"))

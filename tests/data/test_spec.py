@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.catalogue import (
     role_faults,
 )
 from genrec_unlearn_bench.data.items import TEXT_FIELDS
-from genrec_unlearn_bench.data.prepare import _READERS
+from genrec_unlearn_bench.data.prepare import _READERS, _TABLES
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from tests.data.formats.files import write
 
@@ -74,8 +74,8 @@ def test_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("leave-one-out", "global-time", "sequences have no dates"),
-        ("leave-one-out", "as-given", "as-given and the format minionerec go together"),
+        ("leave-one-out", "global-time", "without dates, sequences"),
+        ("leave-one-out", "as-given", "as-given goes with rows that come with their split"),
         ("role: items", "role: meta", "'meta' is no file of the format folder"),
         ("role: sequences", "role: items", "is listed twice"),
     ],
@@ -99,7 +99,12 @@ def touch(folder: Path, *names: str) -> None:
     [
         ("folder", ["items.jsonl.gz", "sequences.tsv"], {"items": "items.jsonl.gz", "sequences": "sequences.tsv"}),
         ("amazon-2018", ["meta_X.json.gz", "X_5.json.gz"], {"meta": "meta_X.json.gz", "reviews": "X_5.json.gz"}),
-        ("amazon-2023", ["meta_X.jsonl", "X.csv"], {"meta": "meta_X.jsonl", "ratings": "X.csv"}),
+        (
+            "table",
+            ["items.jsonl.gz", "interactions.csv"],
+            {"interactions": "interactions.csv", "items": "items.jsonl.gz"},
+        ),
+        ("recbole", ["x.inter", "x.item", "x.user"], {"interactions": "x.inter", "items": "x.item"}),
         ("letter", ["B.inter.json"], {"sequences": "B.inter.json"}),
     ],
 )
@@ -124,4 +129,4 @@ def test_role_faults() -> None:
 
 
 def test_every_format_has_a_reader() -> None:
-    assert set(_READERS) == set(FORMATS) - {"demo"}
+    assert {*_READERS, *_TABLES} == set(FORMATS) - {"demo"}

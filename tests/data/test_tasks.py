@@ -24,11 +24,12 @@ from genrec_unlearn_bench.errors import ConfigError, UnknownName
 ALL = ("brand", "price", "item", "interaction")
 ENTANGLED = ("demo", "industrial", "sports-2014", "steam", "toys-2014")
 UNPRICED = ("brand", "item", "interaction")
-ATTRIBUTES = ("steam-publisher", "steam-tag", "toys-2014-category")
+ATTRIBUTES = ("ml-1m-genre", "steam-publisher", "steam-tag", "toys-2014-category")
 SHIPPED = {
     "demo": ALL,
     "industrial": UNPRICED,
     "industrial-2018": ALL,
+    "ml-1m": ("item",),
     "sports": ALL,
     "sports-2014": UNPRICED,
     "steam": ALL,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.errors import BenchError, DataMissing, MissingExtra, StorageError
+from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.features import encoders
-from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
+from genrec_unlearn_bench.features.encoder_spec import parse_encoder
 from genrec_unlearn_bench.features.encoders import EmbeddingCache, SentenceEncoder, build_encoder, encode_texts
 from genrec_unlearn_bench.progress import Progress
 
@@ -125,9 +125,3 @@ def test_a_folder_that_is_no_model_is_an_error_for_people(tmp_path: Path) -> Non
     with pytest.raises(BenchError, match="cannot be loaded") as caught:
         SentenceEncoder(parse_encoder(str(tmp_path))).encode(["text"], Progress())
     assert str(tmp_path) in str(caught.value)
-
-
-def test_without_sentence_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r"\[text\]"):
-        SentenceEncoder(EncoderSpec(kind="sentence-transformers", source="hub", model="a/b")).encode(["x"], Progress())

@@ -1,27 +1,21 @@
-"""The McAuley lab's Amazon files of 2018 and 2023.
+"""The McAuley lab's Amazon files of 2018.
 
 2018: ``<Category>_5.json.gz`` and ``meta_<Category>.json.gz``, one JSON object a line. Reviews: ``reviewerID``,
 ``asin``, ``unixReviewTime`` (seconds). Metadata: ``asin``, ``title``, ``brand``, ``category``, ``description`` (lists),
 ``price`` (a string). The metadata was scraped: titles may be the start of a tag, prices a style sheet, and products are
 listed more than once.
 
-2023: jsonl files, or the 5-core rating csv with the metadata. Reviews: ``user_id``, ``parent_asin``, ``timestamp``
-(milliseconds). Ratings: ``user_id,parent_asin,rating,timestamp``. Metadata: ``parent_asin``, ``title``, ``description``
-(a list), ``categories``, ``price`` (number, text or null), ``details`` with ``Brand``, and ``store``. The brand is
-``details.Brand``, else the store's name, as a store page is one brand's page in nearly all cases. Items are parent
-products: variants share one row.
+The files of 2023 are tables (``formats.table``): see ``tasks/datasets/games-2023.yaml``.
 
-Both are millions of lines long and somebody else's: a line that cannot be used is left out and counted, and only a file
+They are millions of lines long and somebody else's: a line that cannot be used is left out and counted, and only a file
 that is mostly unusable is refused.
 """
 
 from __future__ import annotations
 
-import csv
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +25,6 @@ from genrec_unlearn_bench.data.formats.folder import count_unknown
 from genrec_unlearn_bench.data.formats.lines import (
     BrokenLine,
     as_int64,
-    column_places,
     json_object,
     read_lines,
     whole_number,
@@ -40,7 +33,6 @@ from genrec_unlearn_bench.data.raw import Interactions, ItemColumns, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
-_RATING_COLUMNS = {name: (name,) for name in ("user_id", "parent_asin", "timestamp")}
 _LARGEST_BROKEN_SHARE = 0.5
 
 
@@ -53,65 +45,17 @@ def read_2018(files: Mapping[str, Path], progress: Progress) -> RawData:
     return _raw_data(log, metadata_2018(files["meta"], dropped, progress), dropped, files["reviews"])
 
 
-def read_2023(files: Mapping[str, Path], progress: Progress) -> RawData:
-    """Read ``meta`` and one of ``reviews`` (jsonl) and ``ratings`` (csv)."""
-    dropped: Counter[str] = Counter()
-    log = _ReviewLog(dropped)
-    if "ratings" in files:
-        _ratings(files["ratings"], log, dropped, progress)
-    else:
-        for record in _objects(files["reviews"], dropped, progress):
-            log.add(record.get("user_id"), record.get("parent_asin"), record.get("timestamp"))
-    source = files.get("ratings") or files["reviews"]
-    return _raw_data(log, _metadata_2023(files["meta"], dropped, progress), dropped, source)
-
-
 def metadata_2018(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, Any]]]:
     """(asin, fields for ``ItemColumns.add``) of every metadata line that names a product."""
-    for asin, record in _products(path, "asin", dropped, progress):
+    for record in _objects(path, dropped, progress):
+        asin = record.get("asin")
+        if not isinstance(asin, str) or not asin:
+            dropped["metadata without an asin"] += 1
+            continue
         # The 2014 files call the same field "categories".
         categories = record.get("category", record.get("categories"))
         fields = {name: record.get(name) for name in ("title", "description", "brand", "price")}
         yield asin, {**fields, "categories": categories}
-
-
-def _metadata_2023(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, Any]]]:
-    for asin, record in _products(path, "parent_asin", dropped, progress):
-        fields = {name: record.get(name) for name in ("title", "description", "price", "categories")}
-        yield asin, {**fields, "brand": _brand(record)}
-
-
-def _products(path: Path, key: str, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, Any]]]:
-    for record in _objects(path, dropped, progress):
-        asin = record.get(key)
-        if isinstance(asin, str) and asin:
-            yield asin, record
-        else:
-            dropped[f"metadata without {'an' if key == 'asin' else 'a'} {key}"] += 1
-
-
-def _brand(record: Mapping[str, object]) -> object:
-    details = record.get("details")
-    if isinstance(details, str):
-        # The Hub's parquet copies hold this object as text.
-        with suppress(BrokenLine):
-            details = json_object(details)
-    brand = details.get("Brand") if isinstance(details, dict) else None
-    return brand if isinstance(brand, str) and brand.strip() else record.get("store")
-
-
-def _ratings(path: Path, log: _ReviewLog, dropped: Counter[str], progress: Progress) -> None:
-    rows = csv.reader(text for _, text in progress.track(path.name, read_lines(path)))
-    try:
-        header = next(rows)
-        user, item, time = column_places(header, _RATING_COLUMNS, path)
-        for cells in rows:
-            if len(cells) != len(header):
-                dropped["rating with missing columns"] += 1
-            else:
-                log.add(cells[user], cells[item], cells[time])
-    except csv.Error as fault:
-        raise DataFault(f"not a csv file: {fault}", where=f"{path}, line {rows.line_num}") from None
 
 
 class _ReviewLog:

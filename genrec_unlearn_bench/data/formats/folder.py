@@ -17,17 +17,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from genrec_unlearn_bench.data.formats.lines import (
     BrokenLine,
     Faults,
+    Row,
     as_int64,
     column_places,
     json_object,
+    moment,
     read_lines,
-    whole_number,
 )
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions, ItemColumns, RawData
@@ -38,6 +40,7 @@ UNKNOWN_ITEM = "interaction with an item that the catalogue does not have"
 LARGEST_UNKNOWN_SHARE = 0.5
 """Above this share, the two files do not belong together."""
 
+_FIELDS = ("title", "description", "brand", "price", "categories", "text")
 _NAMES = {
     "user": ("user", "user_id", "userid"),
     "item": ("item", "item_id", "itemid"),
@@ -96,60 +99,112 @@ def sequences(
 
 
 def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[str, int], ItemTable]:
+    def listed() -> Iterator[Row[Mapping[str, object]]]:
+        for number, text in progress.track("items", read_lines(path)):
+            try:
+                record = json_object(text)
+            except BrokenLine as fault:
+                yield path, number, fault
+            else:
+                yield path, number, {name: record.get(name) for name in ("item_id", *_FIELDS)}
+
+    return read_items(listed(), dropped, path, "every line is one JSON object with its own item_id")
+
+
+def read_items(
+    listed: Iterable[Row[Mapping[str, object]]], dropped: Counter[str], where: Path, hint: str
+) -> tuple[dict[str, int], ItemTable]:
+    """(row by id, table) of records with ``item_id`` and the fields of ``ItemColumns.add``.
+
+    Raises:
+        DataFault: Records without an id of their own, all at once.
+    """
     columns = ItemColumns(dropped)
     faults = Faults()
-    lines = array("q")
-    for number, text in progress.track("items", read_lines(path)):
-        try:
-            record = json_object(text)
-        except BrokenLine as fault:
-            faults.add(path, number, str(fault))
+    places: list[str] = []
+    for path, number, record in listed:
+        if isinstance(record, BrokenLine):
+            faults.add(path, number, str(record))
             continue
-        value = record.get("item_id")
-        item_id = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-        if not item_id:
-            faults.add(path, number, "no item_id" if "item_id" not in record else "item_id is empty or not a text")
+        fields: dict[str, Any] = dict(record)
+        item_id, why = id_text(fields.pop("item_id"))
+        if why:
+            faults.add(path, number, f"the item's id {why}")
         elif item_id in columns.row:
-            faults.add(path, number, f"item_id {item_id!r} is in line {lines[columns.row[item_id]]} already")
+            faults.add(path, number, f"item {item_id!r} is in {places[columns.row[item_id]]} already")
         else:
-            lines.append(number)
-            fields = ("title", "description", "brand", "price", "categories", "text")
-            columns.add(item_id, **{name: record.get(name) for name in fields})
-    faults.check(path, "every line is one JSON object with its own item_id; see `bench data import --help`")
+            places.append(f"line {number}" if path == where else f"{path.name}:{number}")
+            columns.add(item_id, **fields)
+    faults.check(where, hint)
     return columns.row, columns.finish()
 
 
+def id_text(value: object) -> tuple[str, str]:
+    """(an id as text, "") or ("", what is wrong with it)."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return "", "is empty"
+    if isinstance(value, str):
+        return value.strip(), ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), ""
+    return "", f"is neither text nor a whole number ({value!r:.40})"
+
+
 def _interactions(path: Path, rows: Mapping[str, int], dropped: Counter[str], progress: Progress) -> Interactions:
+    lines = read_lines(path)
+    # RecBole's files write "user_id:token"; the type behind the colon is of no use here.
+    header = [cell.split(":")[0].strip().lower() for cell in next(lines)[1].split("\t")]
+    places = column_places(header, _NAMES, path)
+    width = max(places) + 1
+
+    def listed() -> Iterator[Row[Sequence[object]]]:
+        for number, text in progress.track("interactions", lines):
+            cells = text.split("\t")
+            few = BrokenLine(f"{len(cells)} columns, {width} are needed")
+            yield path, number, few if len(cells) < width else tuple(cells[place] for place in places)
+
+    hint = "tab-separated columns user, item and timestamp, a whole number (seconds)"
+    return read_log(listed(), rows, dropped, path, hint)
+
+
+def read_log(
+    listed: Iterable[Row[Sequence[object]]],
+    rows: Mapping[str, int],
+    dropped: Counter[str],
+    where: Path,
+    hint: str,
+    *,
+    dated: bool = True,
+) -> Interactions:
+    """The log of rows (user, item, time) or, undated and in order, (user, item).
+
+    Raises:
+        DataFault: Rows that cannot be used, all at once, or mostly items that the catalogue does not have.
+    """
     users, items, moments = array("q"), array("q"), array("q")
     numbers: dict[str, int] = {}
     faults = Faults()
     unknown = 0
-    lines = read_lines(path)
-    # RecBole's files write "user_id:token"; the type behind the colon is of no use here.
-    header = [cell.split(":")[0].strip().lower() for cell in next(lines)[1].split("\t")]
-    user_at, item_at, time_at = places = column_places(header, _NAMES, path)
-    width = max(places) + 1
-    for number, text in progress.track("interactions", lines):
-        cells = text.split("\t")
-        if len(cells) < width:
-            faults.add(path, number, f"{len(cells)} columns, {width} are needed")
+    for path, number, cells in listed:
+        if isinstance(cells, BrokenLine):
+            faults.add(path, number, str(cells))
             continue
-        time = whole_number(cells[time_at])
-        user = cells[user_at].strip()
-        if time is None or not user:
-            what = f"the timestamp {cells[time_at]!r} is not a whole number" if user else "the user is empty"
-            faults.add(path, number, what)
+        (user, no_user), (item, no_item) = id_text(cells[0]), id_text(cells[1])
+        time = moment(cells[2]) if dated else 0
+        if no_user or no_item or time is None:
+            what = f"the timestamp {cells[-1]!r:.40} is not a whole number"
+            faults.add(path, number, f"the user {no_user}" if no_user else f"the item {no_item}" if no_item else what)
             continue
-        row = rows.get(cells[item_at].strip())
+        row = rows.get(item)
         if row is None:
             unknown += 1
             continue
         users.append(numbers.setdefault(user, len(numbers)))
         items.append(row)
         moments.append(time)
-    faults.check(path, "tab-separated columns user, item and timestamp, a whole number (seconds)")
-    count_unknown(unknown, len(users), dropped, path)
-    return Interactions(as_int64(users), as_int64(items), as_int64(moments))
+    faults.check(where, hint)
+    count_unknown(unknown, len(users), dropped, where)
+    return Interactions(as_int64(users), as_int64(items), as_int64(moments) if dated else None)
 
 
 def _listings(path: Path) -> Iterator[list[str]]:

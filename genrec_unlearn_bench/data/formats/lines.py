@@ -7,8 +7,9 @@ import json
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,11 @@ _BOM = b"\xef\xbb\xbf"
 
 class BrokenLine(ValueError):
     """A line that cannot be used; the message is a reason, without the line itself."""
+
+
+Content = TypeVar("Content")
+Row: TypeAlias = tuple[Path, int, Content | BrokenLine]
+"""File, line (or row) from 1, and what stands there."""
 
 
 class Faults:
@@ -47,11 +53,11 @@ class Faults:
             raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) of every line that is not blank.
 
     Raises:
-        DataFault: not UTF-8, a damaged or cut-off gzip file, no line at all, or a file that cannot be read.
+        DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or a file that cannot be read.
     """
     number = 0
     empty = True
@@ -60,13 +66,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             zipped = probe.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
             for number, raw in enumerate(stream, start=1):
-                text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode().rstrip("\r\n")
+                text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode(encoding).rstrip("\r\n")
                 if text.strip():
                     empty = False
                     yield number, text
     except UnicodeDecodeError as fault:
         raise DataFault(
-            f"not UTF-8: byte 0x{fault.object[fault.start]:02x}",
+            f"not {encoding.upper()}: byte 0x{fault.object[fault.start]:02x}",
             where=f"{path}:{number}",
             hint="convert the file to UTF-8, for example with `iconv -f latin1 -t utf-8`",
         ) from None
@@ -138,6 +144,19 @@ def whole_number(value: object) -> int | None:
     if not -_LARGEST < value < _LARGEST or value != int(value):
         return None
     return int(value)
+
+
+def moment(value: object) -> int | None:
+    """A time as a whole number: one as it is, an ISO 8601 date or time in milliseconds (UTC where it names no zone)."""
+    number = whole_number(value)
+    if number is None and isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+    return number
 
 
 def as_int64(values: array[int]) -> IntArray:

@@ -17,15 +17,17 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.formats.folder import count_unknown, sequences
+from genrec_unlearn_bench.data.formats.folder import count_unknown, id_text, sequences
 from genrec_unlearn_bench.data.formats.lines import (
+    BrokenLine,
     Faults,
+    Row,
     as_int64,
     by_number,
     column_places,
@@ -87,41 +89,67 @@ def _add_info(columns: ItemColumns, path: Path, progress: Progress) -> None:
 def _part(
     path: Path, part: str, rows: Mapping[str, int], users: dict[str, int], dropped: Counter[str], progress: Progress
 ) -> GivenPart:
+    previous = csv.field_size_limit(_LONGEST_CELL)
+    # csv cells may hold line breaks, so the reader gets its line ends back.
+    reader = csv.reader(f"{text}\n" for _, text in progress.track(part, read_lines(path)))
+
+    def listed() -> Iterator[Row[Sequence[object]]]:
+        user_at, history_at, item_at = places = column_places(next(reader), _COLUMNS, path)
+        for cells in reader:
+            few = BrokenLine(f"{len(cells)} columns are too few")
+            asked = (
+                few if len(cells) <= max(places) else (cells[user_at], cells[item_at], _item_list(cells[history_at]))
+            )
+            yield path, reader.line_num, asked
+
+    try:
+        return given_part(listed(), path, part, rows, users, dropped)
+    except csv.Error as fault:
+        raise DataFault(f"not a csv file: {fault}", where=f"{path}, after line {reader.line_num}") from None
+    finally:
+        csv.field_size_limit(previous)
+
+
+def given_part(
+    listed: Iterable[Row[Sequence[object]]],
+    path: Path,
+    part: str,
+    rows: Mapping[str, int],
+    users: dict[str, int],
+    dropped: Counter[str],
+) -> GivenPart:
+    """Examples of rows (user, item, history); ``users`` is shared between the parts.
+
+    Raises:
+        DataFault: Rows that cannot be used, all at once, or mostly items that the catalogue does not have.
+    """
     owners, targets, histories, lengths = array("q"), array("q"), array("q"), array("q")
     faults = Faults()
     unknown = 0
-    previous = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        # csv cells may hold line breaks, so the reader gets its line ends back.
-        reader = csv.reader(f"{text}\n" for _, text in progress.track(part, read_lines(path)))
-        user_at, history_at, item_at = places = column_places(next(reader), _COLUMNS, path)
-        for cells in reader:
-            if len(cells) <= max(places):
-                faults.add(path, reader.line_num, f"{len(cells)} columns are too few")
-                continue
-            history = _item_list(cells[history_at])
-            if history is None:
-                faults.add(path, reader.line_num, "history_item_id is no list of item numbers")
-                continue
-            target = rows.get(cells[item_at].strip())
-            if target is None:
-                unknown += 1
-                continue
-            known = [row for item in history if (row := rows.get(item)) is not None]
-            if len(known) < len(history):
-                dropped["history item that the catalogue does not have"] += len(history) - len(known)
-            if not known:
-                dropped[f"{part} row with an empty history"] += 1
-                continue
-            owners.append(users.setdefault(cells[user_at], len(users)))
-            targets.append(target)
-            histories.extend(known)
-            lengths.append(len(known))
-    except csv.Error as fault:
-        raise DataFault(f"not a csv file: {fault}", where=f"{path}, after row {len(targets)}") from None
-    finally:
-        csv.field_size_limit(previous)
-    faults.check(path, f"columns {', '.join(_COLUMNS)} are needed")
+    for place, number, cells in listed:
+        if isinstance(cells, BrokenLine):
+            faults.add(place, number, str(cells))
+            continue
+        (user, no_user), (item, no_item), history = id_text(cells[0]), id_text(cells[1]), cells[2]
+        if no_user or no_item or not isinstance(history, list):
+            what = "the history is no list of items"
+            faults.add(place, number, f"the user {no_user}" if no_user else f"the item {no_item}" if no_item else what)
+            continue
+        target = rows.get(item)
+        if target is None:
+            unknown += 1
+            continue
+        known = [row for other in history if (row := rows.get(id_text(other)[0])) is not None]
+        if len(known) < len(history):
+            dropped["history item that the catalogue does not have"] += len(history) - len(known)
+        if not known:
+            dropped[f"{part} row with an empty history"] += 1
+            continue
+        owners.append(users.setdefault(user, len(users)))
+        targets.append(target)
+        histories.extend(known)
+        lengths.append(len(known))
+    faults.check(path, "a user, an item and the list of items before it are needed")
     count_unknown(unknown, len(targets), dropped, path, f"{part} row with a target that the catalogue does not have")
     return GivenPart(as_int64(owners), as_int64(targets), as_int64(histories), as_int64(lengths))
 

@@ -71,6 +71,7 @@ def dataset_stage(
     spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
 ) -> Stage:
     """A dataset, read and prepared. Raises DataMissing or DataFault where its files cannot be read."""
+    layout = {"header", "sep", "encoding"}
     sources = source_digests(spec, data_dir, progress, download=download)
     return Stage(
         "dataset",
@@ -78,9 +79,14 @@ def dataset_stage(
         {
             "name": spec.name,
             "format": spec.format,
-            "files": [{"role": file.role, "names": file.names} for file in spec.files],
+            "files": [
+                # How a table is written is part of the key where it is one.
+                {"role": file.role, "names": file.names, **file.model_dump(include=layout, exclude_defaults=True)}
+                for file in spec.files
+            ],
             "split": spec.split,
             "k_core": spec.k_core,
+            **spec.model_dump(mode="json", include={"columns"}, exclude_defaults=True),
         },
         files={source.name: source.digest for source in sources},
         compute=lambda context, inputs, folder: save_dataset(prepare(spec, data_dir, context.progress), folder),

@@ -98,10 +98,10 @@ def test_all_item_faults_at_once(tmp_path: Path) -> None:
     what = caught.value.what
     assert what.startswith("6 faults")
     assert "items.jsonl:2: broken JSON" in what
-    assert "items.jsonl:3: no item_id" in what
-    assert "items.jsonl:4: item_id 'a' is in line 1 already" in what
+    assert "items.jsonl:3: the item's id is empty" in what
+    assert "items.jsonl:4: item 'a' is in line 1 already" in what
     assert "items.jsonl:5: a JSON object is expected, not list" in what
-    assert "items.jsonl:6: item_id is empty" in what
+    assert "items.jsonl:6: the item's id is empty" in what
     assert "items.jsonl:7" in what
 
 

@@ -68,10 +68,10 @@ def test_rows_as_given(tmp_path: Path) -> None:
 def test_code_is_not_run(tmp_path: Path) -> None:
     target = tmp_path / "ran"
     attack = f"\"__import__('pathlib').Path('{target}').touch()\""
-    with pytest.raises(DataFault, match=r"train.csv:2: history_item_id is no list of item numbers"):
+    with pytest.raises(DataFault, match=r"train.csv:2: the history is no list of items"):
         load(tmp_path, rows(row("A1", attack, "2")))
     nested = f"\"[__import__('pathlib').Path('{target}').touch()]\""
-    with pytest.raises(DataFault, match="no list of item numbers"):
+    with pytest.raises(DataFault, match="no list of items"):
         load(tmp_path, rows(row("A1", nested, "2")))
     assert not target.exists()
 
@@ -80,7 +80,7 @@ def test_code_is_not_run(tmp_path: Path) -> None:
     "cell", ["[" * 50_000, "[" + "-" * 200_000 + "1]", "[" + "1+" * 100_000 + "1]", "[9e999]", "[1.5]"]
 )
 def test_hostile_literals(tmp_path: Path, cell: str) -> None:
-    with pytest.raises(DataFault, match="no list of item numbers"):
+    with pytest.raises(DataFault, match="no list of items"):
         load(tmp_path, rows(row("A1", cell, "2")))
 
 
