@@ -68,15 +68,10 @@ def import_(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
-    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
+    from genrec_unlearn_bench.pipeline.stages.data import load_prepared
 
     with open_store(cache_dir) as (store, progress):
-        context = StageContext(store, progress)
-        stage = dataset_stage(find_dataset(name, data_dir), data_dir, progress)
-        materialise(stage, context)
-        found: Dataset = context.load(stage)
-        return found
+        return load_prepared(find_dataset(name, data_dir), data_dir, store, progress)
 
 
 def _card(found: Dataset) -> Output:
