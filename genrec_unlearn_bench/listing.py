@@ -42,10 +42,14 @@ def _field(record: Mapping[str, Any], path: str) -> Any:
 
 
 def _tasks(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.data.tasks import tasks
+    from genrec_unlearn_bench.data.catalogue import datasets, packaged_datasets
+    from genrec_unlearn_bench.data.tasks import TASK_ENDINGS, find_task, tasks
 
     for task in tasks().values():
         yield task.model_dump(mode="json")
+    for name in datasets(data_dir):
+        for ending in TASK_ENDINGS if name not in packaged_datasets() else ():
+            yield find_task(f"{name}-{ending}", data_dir).model_dump(mode="json")
 
 
 def _methods(data_dir: Path | None) -> Iterator[dict[str, Any]]:

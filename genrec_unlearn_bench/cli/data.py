@@ -62,7 +62,8 @@ def import_(
             folder, name, progress, format_name=format_name, split=split_name, k_core=k_core, title=title
         )
     shown = _card(found)
-    hint = f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}"
+    kind = "brand" if found.manifest.with_brand else "price" if found.manifest.with_price else "item"
+    hint = f"Imported. Try: bench run --task {spec.name}-{kind} --method tracer"
     return Output(shown.content, [*shown.parts, hint])
 
 
