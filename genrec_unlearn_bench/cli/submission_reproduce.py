@@ -225,7 +225,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "folder": str(folder),
         "key": done.then.key,
         **{name: getattr(done, name) for name in plain},
-        "parted": done.first_difference,
+        "first_difference": done.first_difference,
         "reused": list(done.reused),
         "changes": [vars(change) for change in done.changes],
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
