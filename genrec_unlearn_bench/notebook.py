@@ -95,7 +95,8 @@ def cell_source(cls: type) -> str:
             "the cell of the method is no plain Python", where=where, hint="write it in a cell without %magics"
         ) from None
     statements = [node for node in tree.body if isinstance(node, _DEFINING)]
-    wanted: list[ast.stmt] = [n for n in statements if isinstance(n, ast.ClassDef) and n.name == cls.__name__][-1:]
+    classes = [node for node in statements if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
+    wanted: list[ast.stmt] = [*classes[-1:]]
     if not wanted or cls.__qualname__ != cls.__name__:
         raise UsageError(
             "the source of the method is not known", where=where, hint="define the class at the top of a cell or a file"

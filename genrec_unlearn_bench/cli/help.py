@@ -11,7 +11,20 @@ RARE = frozenset(
     {
         *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
         *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir"),
-        *("skip_broken", "protocol", "standalone", "bib", "history", "user", "ids", "floor", "test_rows"),
+        *(
+            "skip_broken",
+            "protocol",
+            "standalone",
+            "bib",
+            "history",
+            "user",
+            "ids",
+            "floor",
+            "test_rows",
+            "beam",
+            "compare",
+            "every",
+        ),
     }
 )
 """Options that ``--help`` only names."""
