@@ -37,6 +37,7 @@ REFERENCE_ROWS = {
 METHOD_IMPORTS = (
     *("errors", "config", "seeding", "progress", "tensors", "features", "sids", "decoding", "backbones"),
     *("unlearning", "methods", "testing", "data.examples", "data.forget", "data.items"),
+    *("UnlearningMethod", "MethodConfig"),
 )
 """Modules of the suite that a method may import: no test data and no retrained model can be reached through them."""
 

@@ -18,6 +18,7 @@ FLOORS = [
     ("errors",),
     ("config", "registry", "seeding", "progress", "tensors", "files"),
     ("store",),
+    ("progress_display",),
     ("data",),
     ("features",),
     ("sids",),
@@ -32,7 +33,9 @@ FLOORS = [
     ("reproduce",),
     ("testing",),
     ("contract",),
-    ("cli",),
+    ("listing", "notebook"),
+    ("api",),
+    ("cli", ""),
 ]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 
@@ -124,7 +127,7 @@ def allowed(importer: str, imported: str) -> bool:
         return readable or HEIGHT.get(target, 99) <= HEIGHT["data"]
     if floor == "methods":
         return target in HEIGHT and target != "store" and HEIGHT[target] <= HEIGHT["unlearning"]
-    if floor == "cli" and target in SIDE_ROOMS:
+    if floor in ("api", "cli") and target in SIDE_ROOMS:
         return True
     if floor not in HEIGHT or target not in HEIGHT:
         return False

@@ -1,36 +1,25 @@
-"""The terminal: tables on stdout, progress and errors on stderr; bars on a terminal and plain lines elsewhere."""
+"""The terminal: tables on stdout, JSON, and the first of many lines; progress is ``progress_display``."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import printable
-from genrec_unlearn_bench.progress import Progress, process_index
+from genrec_unlearn_bench.progress_display import duration, open_store, print_line, progressing
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as RichBars
 
-    from genrec_unlearn_bench.store.store import StageStore
-
-T = TypeVar("T")
+__all__ = ["duration", "first_lines", "open_store", "print_json", "print_line", "progressing", "stdout"]
 
 PIPED_WIDTH = 120
 """Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
 
 MOST_LINES = 10
-
-QUIET_SECONDS = 5.0
-QUIET_SHARE = 0.2
-"""How long plain output stays silent about a loop: five seconds, then a fifth of the time it has already taken, so that
-a log of hours stays readable."""
 
 
 def stdout() -> Console:
@@ -58,122 +47,7 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
-def print_line(text: str, *, stderr: bool = False) -> None:
-    """A line as it is, neither wrapped nor read as markup; control characters in it are escaped."""
-    print(printable(text, keep="\n\t"), file=sys.stderr if stderr else sys.stdout, flush=stderr)
-
-
 def first_lines(texts: Sequence[str], *, most: int = MOST_LINES, more: str = "") -> list[str]:
     """The first of many lines, and how many are left out; ``more`` says where they are."""
     left = len(texts) - most
     return [*texts[:most], *([f"  … and {left} more{more and f' ({more})'}"] if left > 0 else [])]
-
-
-def duration(seconds: float) -> str:
-    """Time for people: ``42 s``, ``12 min``, ``3.4 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def progressing() -> Iterator[Progress]:
-    """Bars on a terminal, lines elsewhere; removed however the block ends. Of several processes the first prints."""
-    if process_index() > 0:
-        yield Progress()
-        return
-    if not sys.stderr.isatty():
-        yield LineProgress()
-        return
-    bars = BarProgress()
-    try:
-        yield bars
-    finally:
-        bars.close()
-
-
-@contextmanager
-def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
-    """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
-    from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
-
-    root = cache_dir or default_cache()
-    with progressing() as progress:
-        if notice := old_store_notice(root):
-            progress.info(notice)
-        yield StageStore(root, progress, shared=shared), progress
-
-
-class LineProgress(Progress):
-    """Progress of long loops as occasional lines with the time left, for logs and pipes."""
-
-    def info(self, text: str) -> None:
-        print_line(text, stderr=True)
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        total = total if total is not None else _length(sequence)
-        began = printed = time.monotonic()
-        for done, part in enumerate(sequence):
-            now = time.monotonic()
-            if now - printed >= max(QUIET_SECONDS, QUIET_SHARE * (now - began)):
-                printed = now
-                self.info(f"  {label}: {_state(done, total, now - began)}")
-            yield part
-
-
-class BarProgress(Progress):
-    """Rich bars on stderr. A bar vanishes when its loop ends; printed lines stay above the bars."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bars: RichBars | None = None
-
-    def info(self, text: str) -> None:
-        if self._bars is None:
-            print_line(text, stderr=True)
-        else:
-            self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False)
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        outermost = self._bars is None
-        bars = self._bars = self._bars or _started_bars()
-        task = bars.add_task(printable(label), total=total if total is not None else _length(sequence))
-        try:
-            for part in sequence:
-                yield part
-                bars.advance(task)
-        finally:
-            bars.remove_task(task)
-            if outermost:
-                self.close()
-
-    def close(self) -> None:
-        """Take the bars off the screen."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-
-
-def _started_bars() -> RichBars:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichBars
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    bars = RichBars(TextColumn("  {task.description}"), *columns, console=Console(stderr=True), transient=True)
-    bars.start()
-    return bars
-
-
-def _state(done: int, total: int | None, seconds: float) -> str:
-    if not total:
-        return f"{done}, {duration(seconds)}"
-    left = f", {duration(seconds * (total - done) / done)} left" if done else ""
-    return f"{done}/{total} ({done / total:.0%}), {duration(seconds)}{left}"
-
-
-def _length(sequence: Iterable[Any]) -> int | None:
-    try:
-        return len(sequence)  # type: ignore[arg-type]
-    except TypeError:
-        return None

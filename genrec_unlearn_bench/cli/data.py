@@ -72,7 +72,8 @@ def import_(
             mapping=None if map_ is None else load_mapping(map_),
         )
     shown = _card(found)
-    hint = f"Imported. Try: bench run --task {spec.name}-brand --method tracer --data-dir {folder}"
+    kind = "brand" if found.manifest.with_brand else "price" if found.manifest.with_price else "item"
+    hint = f"Imported. Try: bench run --task {spec.name}-{kind} --method tracer"
     return Output(shown.content, [*shown.parts, hint])
 
 
@@ -103,15 +104,10 @@ def export(
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
-    from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
+    from genrec_unlearn_bench.pipeline.stages.data import load_prepared
 
     with open_store(cache_dir) as (store, progress):
-        context = StageContext(store, progress)
-        stage = dataset_stage(find_dataset(name, data_dir), data_dir, progress)
-        materialise(stage, context)
-        found: Dataset = context.load(stage)
-        return found
+        return load_prepared(find_dataset(name, data_dir), data_dir, store, progress)
 
 
 def _card(found: Dataset) -> Output:

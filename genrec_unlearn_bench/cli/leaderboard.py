@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+import webbrowser
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +15,17 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import AsJson
 from genrec_unlearn_bench.cli.console import print_line, stdout
 from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.errors import DataMissing, UsageError
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Report
 
 Compare = Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")]
 Out = Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")]
+Every = Annotated[
+    float | None, Option(help="Make the page (html, --out) again every so many seconds; it reloads itself.", min=1.0)
+]
+Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
 Bib = Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")]
 
 
@@ -40,6 +48,8 @@ def leaderboard(
     out: Out = None,
     standalone: options.Standalone = False,
     bib: Bib = False,
+    every: Every = None,
+    open_: Open = False,
     skip_broken: options.SkipBroken = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,17 +62,53 @@ def leaderboard(
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
-    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
+    if (every or open_) and ("html" not in formats or out is None):
+        raise UsageError("--every and --open are about a page", hint="add --format html --out DIR")
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     reported = compare is not None
-    report = found.report(wanted, layout, named(metric), beam=beam, baseline=baseline, compare_reported=reported)
-    give(report, formats, out, standalone=standalone, bib=bib)
+
+    def report() -> Report:
+        found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
+        return found.report(wanted, layout, named(metric), beam=beam, baseline=baseline, compare_reported=reported)
+
+    while True:
+        try:
+            give(report(), formats, out, standalone=standalone, bib=bib, reload=every, show=open_)
+            open_ = False
+        except DataMissing as fault:
+            # A sweep that has just begun.
+            if every is None:
+                raise
+            print_line(fault.what, stderr=True)
+        if every is None:
+            return
+        time.sleep(every)
+
+
+def show_page(results_dir: Path) -> None:
+    """Write the page of a folder of results into it, and show it in a browser."""
+    from genrec_unlearn_bench.reporting.selection import Selection
+
+    report = options.read_results([results_dir], skip_broken=True).report(Selection())
+    give(report, ["html"], results_dir / "index.html", show=True)
 
 
 def give(
-    report: Report, formats: Sequence[str], out: Path | None, *, standalone: bool = False, bib: bool = False
+    report: Report,
+    formats: Sequence[str],
+    out: Path | None,
+    *,
+    standalone: bool = False,
+    bib: bool = False,
+    reload: float | None = None,
+    show: bool = False,
 ) -> None:
-    """Print one format, or write all of them."""
+    """Print one format, or write all of them.
+
+    Args:
+        reload: Seconds after which a page reloads itself.
+        show: Whether to show the page in a browser.
+    """
     from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs, write_outputs
 
@@ -74,5 +120,13 @@ def give(
         # No line break is added: a redirected file is the one that --out would write.
         print(made[0].content, end="")
         return
+    if reload:
+        tag = f'<head>\n<meta http-equiv="refresh" content="{reload:g}">'
+        made = [
+            replace(one, content=str(one.content).replace("<head>", tag, 1)) if one.name.endswith(".html") else one
+            for one in made
+        ]
     for place in write_outputs(made, out, "--out"):
-        print_line(str(place))
+        print_line(str(place), stderr=show)
+        if show and place.suffix == ".html":
+            webbrowser.open(place.resolve().as_uri())

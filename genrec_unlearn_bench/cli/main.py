@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli.command import as_command
+from genrec_unlearn_bench.cli.help import Command
 from genrec_unlearn_bench.errors import UsageError
 
 ABOUT = "Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"
@@ -131,9 +132,9 @@ OLD_OPTIONS = {
 
 
 def _epilog(words: str) -> str:
-    """One example a paragraph, so that none is wrapped into the next."""
+    """Examples; the first line keeps their lines from being wrapped."""
     lines = [line for line in EXAMPLES.strip().splitlines() if f"{line} ".startswith(f"bench {words} ")]
-    return "\n\n".join(["Examples:", *(f"  $ {line}" for line in lines[:2])])
+    return "\n".join(["\b", "Examples:", *(f"  $ {line}" for line in lines[:2])])
 
 
 def _current_name(words: Sequence[str]) -> str:
@@ -168,7 +169,13 @@ def _version(wanted: bool) -> None:
 
 
 app = typer.Typer(
-    name="bench", cls=Bench, help=ABOUT, epilog=_epilog("run"), no_args_is_help=True, pretty_exceptions_enable=False
+    name="bench",
+    cls=Bench,
+    help=ABOUT,
+    epilog=_epilog("run"),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
@@ -181,11 +188,11 @@ def bench(
     """Hold the options of ``bench`` itself."""
 
 
-_GROUPS = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+_GROUPS = {name: typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None) for name, text in GROUPS.items()}
 for _words, _module in VERBS.items():
     _group, _, _name = _words.rpartition(" ")
     _function = getattr(import_module(f"genrec_unlearn_bench.cli.{_module}"), "import_" if _name == "import" else _name)
-    (_GROUPS[_group] if _group else app).command(_name, epilog=_epilog(_words))(as_command(_function))
+    (_GROUPS[_group] if _group else app).command(_name, cls=Command, epilog=_epilog(_words))(as_command(_function))
 for _name, _typer in _GROUPS.items():
     app.add_typer(_typer, name=_name, epilog=_epilog(_name))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +11,24 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli.console import first_lines, print_line
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.listing import names_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.selection import Selection
     from genrec_unlearn_bench.submissions.result_set import ResultSet
+
+
+def _completes(kind: str) -> Callable[[str], list[str]]:
+    """Completion of names of a kind in a shell, several with commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names_of(kind) if name.startswith(last)]
+
+    return complete
+
+
+_TASKS, _METHODS, _BACKBONES = map(_completes, ("tasks", "methods", "backbones"))
 
 DataDir = Annotated[
     Path | None, Option(help="Folder of the dataset's files, or of folders of datasets.", metavar="DIR")
@@ -35,10 +49,14 @@ SharedCache = Annotated[
 
 # What a run is made of.
 
-Task = Annotated[str, Option(help="Task, or the path of a task's YAML (bench ls tasks).")]
-Method = Annotated[list[str], Option(help="Methods or reference rows; path/to/file.py:Class works.")]
-Backbone = Annotated[str, Option(help="Backbone (bench ls backbones).")]
-Backbones = Annotated[list[str], Option("--backbone", help="Backbones, or all (bench ls backbones).")]
+Task = Annotated[str, Option(help="Task, or the path of a task's YAML (bench ls tasks).", autocompletion=_TASKS)]
+Method = Annotated[
+    list[str], Option(help="Methods or reference rows; path/to/file.py:Class works.", autocompletion=_METHODS)
+]
+Backbone = Annotated[str, Option(help="Backbone (bench ls backbones).", autocompletion=_BACKBONES)]
+Backbones = Annotated[
+    list[str], Option("--backbone", help="Backbones, or all (bench ls backbones).", autocompletion=_BACKBONES)
+]
 Seed = Annotated[list[int] | None, Option(help="Training seed; repeat for several (default: 0).", min=0)]
 Scale = Annotated[str | None, Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")]
 Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
@@ -81,9 +99,15 @@ SkipBroken = Annotated[bool, Option("--skip-broken", help="Go on without records
 Protocol = Annotated[
     int | None, Option("--protocol", help="Results of this version of the protocol (default: the newest there is).")
 ]
-TaskNames = Annotated[list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.")]
-BackboneNames = Annotated[list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.")]
-MethodNames = Annotated[list[str] | None, Option("--method", help="Methods to show; several, globs work.")]
+TaskNames = Annotated[
+    list[str] | None, Option("--task", help="Tasks to show; several, globs work: sports-*.", autocompletion=_TASKS)
+]
+BackboneNames = Annotated[
+    list[str] | None, Option("--backbone", help="Backbones to show; several, globs work.", autocompletion=_BACKBONES)
+]
+MethodNames = Annotated[
+    list[str] | None, Option("--method", help="Methods to show; several, globs work.", autocompletion=_METHODS)
+]
 RulesetNames = Annotated[list[str] | None, Option("--ruleset", help="default, fixed or tuned; several.")]
 ScaleNames = Annotated[list[str] | None, Option("--scale", help="smoke, small, paper or official; several.")]
 SuiteNames = Annotated[list[str] | None, Option("--suite", help="core or full, which train on different data.")]

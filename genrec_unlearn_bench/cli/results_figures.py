@@ -12,12 +12,10 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named, one_of
-from genrec_unlearn_bench.errors import DataMissing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.figures.catalogue import Drawn, Skipped
     from genrec_unlearn_bench.reporting.figures.model import Width
-    from genrec_unlearn_bench.reporting.results import Result
 
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
@@ -57,6 +55,7 @@ def figures(
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, find_kind
     from genrec_unlearn_bench.reporting.figures.drawing import FORMATS
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.frame import filtered
 
     formats = [name.lower() for name in named([format_])]
     for name in formats:
@@ -65,18 +64,10 @@ def figures(
     for name in named(kind):
         find_kind(name)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
-    found = replace(found, results=_of_seeds(found.results, seed or ()))
+    found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
     return _write(draw_all(found.board(wanted), named(kind), request), formats, inches, out)
-
-
-def _of_seeds(found: Sequence[Result], seeds: Sequence[int]) -> tuple[Result, ...]:
-    kept = tuple(result for result in found if not seeds or result.seed in seeds)
-    if not kept:
-        there = ", ".join(str(seed) for seed in sorted({result.seed for result in found}))
-        raise DataMissing(f"no result has one of the seeds {', '.join(map(str, seeds))}", hint=f"there are {there}")
-    return kept
 
 
 def _write(drawn: Drawn, formats: Sequence[str], width: Width, out: Path) -> Output:

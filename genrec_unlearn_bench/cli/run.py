@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.console import open_store
+from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.errors import UsageError
 
@@ -46,12 +47,12 @@ def run(
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
     shared_cache: options.SharedCache = None,
+    open_: Open = False,
 ) -> Output:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
-    Finished stages are kept, so that a second method on the same task pays for itself alone, and an interrupted run
-    goes on where it stopped. The rows original and retrain come along with every method. Options that take
-    several values are repeated, or given them with commas.
+    Finished stages are kept: a second method on the same task pays for itself alone, and an interrupted run goes on.
+    The rows original and retrain come along. Options with several values are repeated, or given them with commas.
     """
     from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
@@ -78,11 +79,17 @@ def run(
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
     with open_store(cache_dir, shared_cache) as (store, progress):
         finished, failed = run_cells(cells, store, progress, _tracked(named(tracker), tracker_dir))
-    return _outcome(finished, failed, beam)
+    return _outcome(finished, failed, beam, results_dir if open_ else None)
 
 
-def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int) -> Output:
-    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts."""
+def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int, shown: Path | None) -> Output:
+    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts.
+
+    Args:
+        shown: Results folder whose page is shown in a browser.
+    """
+    if shown is not None and finished:
+        show_page(shown)
     diverged = [done.record.cell for done in finished if done.record.diverged]
     faults = [f"diverged: {one.backbone}, {one.method}, seed {one.seed}: not finite, see the row" for one in diverged]
     faults += [f"error: {one.backbone}, {one.method}, seed {one.seed}: {fault.render()}" for one, fault in failed]

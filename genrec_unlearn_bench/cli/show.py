@@ -12,8 +12,8 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe
 from genrec_unlearn_bench.cli.console import open_store
-from genrec_unlearn_bench.cli.ls import KINDS, kind_named, names_of, records_of
 from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.listing import KINDS, kind_named, names_of, records_of
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.tuning.space import SearchSpace

@@ -20,7 +20,8 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.errors import ConfigError, DataFault, UnknownName
+from genrec_unlearn_bench.data.imported import imported_folders
+from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, UnknownName
 
 FormatName = Literal["demo", "folder", "table", "recbole", "amazon-2018", "minionerec", "letter"]
 
@@ -372,9 +373,15 @@ def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
     if name in packaged:
         return packaged[name]
     known = datasets(data_dir)
-    if name not in known:
-        raise UnknownName("dataset", name, known)
-    return known[name]
+    if name in known:
+        return known[name]
+    if (folder := imported_folders(data_roots()).get(name)) is not None:
+        raise DataMissing(
+            f"the dataset {name!r} was imported from a folder that does not hold it any more",
+            where=str(folder),
+            hint="import it again from where it lies now: bench data import FOLDER --name NAME",
+        )
+    raise UnknownName("dataset", name, known)
 
 
 def data_roots() -> list[Path]:
@@ -389,5 +396,6 @@ def data_roots() -> list[Path]:
 def _imported(data_dir: Path | None) -> Iterator[Path]:
     own = [] if data_dir is None else [data_dir]
     yield from (path for folder in own if (path := folder / SPEC_FILE).is_file())
+    yield from (path for at in imported_folders(data_roots()).values() if (path := at / SPEC_FILE).is_file())
     for root in [*own, *data_roots()]:
         yield from sorted(root.glob(f"*/{SPEC_FILE}"))

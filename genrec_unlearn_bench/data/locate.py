@@ -1,8 +1,8 @@
 """Find a dataset's files, or download them.
 
-In order: the folder given with ``--data-dir`` (the dataset's own folder, or one that holds it), the folder named by
-``GENREC_UNLEARN_BENCH_DATA``, and the user's data folder. Files with a public address that are nowhere are downloaded
-into the first of these.
+In order: the folder given with ``--data-dir`` (the dataset's own folder, or one that holds it), the folder that it was
+imported from, the folder named by ``GENREC_UNLEARN_BENCH_DATA``, and the user's data folder. Files with a public
+address that are nowhere are downloaded into the first of these.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from genrec_unlearn_bench.data.catalogue import (
     load_spec_file,
     packaged_datasets,
 )
+from genrec_unlearn_bench.data.imported import imported_folders
 from genrec_unlearn_bench.data.source_files import SourceFile, file_digest, verify
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
@@ -55,6 +56,7 @@ def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
     """The folders a dataset may lie in, in the order in which they are searched."""
     names = (spec.name, *spec.aliases)
     own = [] if data_dir is None else [data_dir, *(data_dir / name for name in names)]
+    own += [folder for name, folder in imported_folders(data_roots()).items() if name == spec.name]
     folders = dict.fromkeys([*own, *(root / name for root in data_roots() for name in names)])
     return [folder for folder in folders if not _is_another_dataset(spec, folder)]
 

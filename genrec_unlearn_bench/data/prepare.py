@@ -21,6 +21,7 @@ from genrec_unlearn_bench.data.catalogue import (
     SplitName,
     TableMapping,
     check_spec,
+    data_roots,
     discover,
     dump_spec,
     packaged_datasets,
@@ -29,6 +30,7 @@ from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
 from genrec_unlearn_bench.data.formats import amazon, minionerec, recbole, table
 from genrec_unlearn_bench.data.formats import folder as plain_folder
+from genrec_unlearn_bench.data.imported import remember_import
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
@@ -78,7 +80,8 @@ def import_folder(
 ) -> tuple[DatasetSpec, Dataset]:
     """Validate the data in ``folder`` and make it known as the dataset ``name``.
 
-    The files stay where they are. ``dataset.yaml`` is written beside them, over an earlier one, if everything is right.
+    The files stay where they are. If everything is right, ``dataset.yaml`` is written beside them, over an earlier one,
+    and the user's data folder remembers where they lie (``data.imported``).
 
     Args:
         mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
@@ -119,6 +122,7 @@ def import_folder(
         raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
     dataset = _prepared(spec, Located(folder, parts), progress)
     atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
+    remember_import(name, folder, data_roots()[0])
     return spec, dataset
 
 
@@ -138,7 +142,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         if not len(part):
             hint = "more interactions, a smaller k_core or another split are needed"
             raise DataFault(f"the {name} part is empty", where=where, hint=hint)
-    notes = raw.notes
+    notes = (*raw.notes, *_early(raw))
     del raw  # The log is in the parts by now; a large one need not be held twice while these are hashed.
     progress.info("hashing what was prepared")
     manifest = DatasetManifest(
@@ -185,6 +189,12 @@ def _count_users(parts: SplitParts) -> int:
     for column in columns:
         seen[column] = True
     return int(seen.sum())
+
+
+def _early(raw: RawData) -> tuple[str, ...]:
+    times = None if isinstance(raw.log, GivenRows) else raw.log.times
+    early = 0 if times is None else int((times < 0).sum())
+    return (f"{early} interactions are dated before 1970; a timestamp is a number of seconds",) if early else ()
 
 
 def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:

@@ -132,6 +132,10 @@ class ItemColumns:
         self._titles.append(plain(heading))
         self._descriptions.append(plain(_joined(literal(description))))
         self._brands.append(_joined(brand, limit=2_000))
+        if isinstance(brand, list | tuple) and len(brand) > 1:
+            self.dropped["brand is a list of several (joined to one name)"] += 1
+        if isinstance(price, float) and math.isnan(price):
+            self.dropped["price is NaN (no price)"] += 1
         self._texts.append(plain(_joined(text)))
         for name, values in (attributes or {}).items():
             rows = self._attributes.setdefault(name, [])

@@ -8,17 +8,20 @@ does without NumPy, as ``bench ls`` has to be quick.
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
+import yaml
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
+from genrec_unlearn_bench.files import atomic_text
 
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
@@ -214,3 +217,11 @@ def read_task(path: Path) -> TaskSpec:
         hint = "give the name of a task (`bench ls tasks`) or the path of its YAML file"
         raise ConfigError([f"the task file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(TaskSpec, text, where=str(path))
+
+
+def task_file(task: TaskSpec, folder: Path) -> str:
+    """Write a task to a file below a folder, by its content. Returns the path; raises StorageError."""
+    text = yaml.safe_dump(task.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    path = folder / ".tasks" / hashlib.blake2b(text.encode(), digest_size=8).hexdigest() / f"{task.name}.yaml"
+    atomic_text(path, text, "results_dir")
+    return str(path)

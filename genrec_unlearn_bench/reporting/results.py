@@ -140,11 +140,9 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
             )
         for path in find_records(root):
             try:
-                record = RunRecord.model_validate_json(path.read_bytes())
+                results.append(read_result(path, root=root, source=source))
             except (OSError, ValidationError) as fault:
                 faults.append(f"{path}: {_reason(fault)}")
-                continue
-            results.append(result_of(record, folder=path.parent, root=root, source=source))
     if faults and not skip_broken:
         listing = "".join(f"\n  - {fault}" for fault in faults[:10])
         more = f"\n  … and {len(faults) - 10} more" if len(faults) > 10 else ""
@@ -158,6 +156,11 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
             hint="run something first (bench run), or give another --results-dir",
         )
     return Loaded(tuple(results), tuple(faults))
+
+
+def read_result(path: Path, *, root: Path, source: Source = OWN) -> Result:
+    """The lean form of a ``result.json``. Raises OSError or ValidationError."""
+    return result_of(RunRecord.model_validate_json(path.read_bytes()), folder=path.parent, root=root, source=source)
 
 
 def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = OWN) -> Result:

@@ -52,17 +52,17 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
         ("scale", "scale", wanted.scales),
         ("suite", "suite", wanted.suites),
     ):
-        faults += _unknown(kind, patterns, {getattr(result, field) for result in results})
-        kept = [result for result in kept if _chosen(getattr(result, field), patterns)]
-    faults += _unknown("method", wanted.methods, {result.method for result in results})
-    hidden = {r.method for r in kept if r.method not in protocol.references and not _chosen(r.method, wanted.methods)}
+        faults += unknown_names(kind, patterns, {getattr(result, field) for result in results})
+        kept = [result for result in kept if chosen(getattr(result, field), patterns)]
+    faults += unknown_names("method", wanted.methods, {result.method for result in results})
+    hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, wanted.methods)}
     note = f"{len(hidden)} methods that were not asked for; tests, ranks and best sets are among all of them"
     if not faults and kept:
         board = make_board(kept, protocol)
-        faults += _unknown("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
-        chosen = tuple(block for block in board.blocks if _chosen(block.key.ruleset, wanted.rulesets))
-        if not faults and chosen:
-            return Board(chosen, (*board.left_out, note) if hidden else board.left_out)
+        faults += unknown_names("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
+        blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, wanted.rulesets))
+        if not faults and blocks:
+            return Board(blocks, (*board.left_out, note) if hidden else board.left_out)
     if len(faults) == 1:
         raise faults[0]
     if faults:
@@ -75,7 +75,7 @@ def narrowed(table: Table, wanted: Selection) -> Table:
     sections = []
     for section in table.sections:
         lines = tuple(
-            line for line in section.lines if line.kind == "reference" or _chosen(_method(line), wanted.methods)
+            line for line in section.lines if line.kind == "reference" or chosen(_method(line), wanted.methods)
         )
         if any(line.kind == "method" for line in lines) or not wanted.methods:
             sections.append(replace(section, lines=lines))
@@ -142,11 +142,13 @@ def _method(line: Line) -> str:
     return next(entry.row.method for entry in line.entries if entry.row is not None)
 
 
-def _chosen(name: str, patterns: Sequence[str]) -> bool:
+def chosen(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name is one of some names or globs; every name is where there are none."""
     # A name with brackets is a glob to fnmatch, so the plain name counts too.
     return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _unknown(kind: str, patterns: Iterable[str], names: set[str]) -> list[UnknownName]:
-    unknown = [pattern for pattern in patterns if not any(_chosen(name, (pattern,)) for name in names)]
+def unknown_names(kind: str, patterns: Iterable[str], names: set[str]) -> list[UnknownName]:
+    """An UnknownName for every pattern that fits none of the names."""
+    unknown = [pattern for pattern in patterns if not any(chosen(name, (pattern,)) for name in names)]
     return [UnknownName(kind, pattern, names) for pattern in unknown]

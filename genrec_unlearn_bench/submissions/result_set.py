@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
+from genrec_unlearn_bench.reporting.frame import filtered
 from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
@@ -106,7 +109,12 @@ class ResultSet:
 
 
 def load_result_set(
-    folders: Sequence[Path], *, published: bool, skip_broken: bool, protocol: int | None = None
+    folders: Sequence[Path],
+    *,
+    published: bool,
+    skip_broken: bool,
+    protocol: int | None = None,
+    filters: Mapping[str, Any] = MappingProxyType({}),
 ) -> ResultSet:
     """All results of a call that were made under one protocol.
 
@@ -114,9 +122,11 @@ def load_result_set(
         folders: ``results`` where it exists and none are named, else what ships with the suite.
         published: Whether to add what ships with the suite.
         protocol: The newest that there are results of, of those that this suite knows, where none is given.
+        filters: Columns with the values to keep (``filtered``), before the protocol is chosen.
 
     Raises:
         DataMissing: There is nothing to read, or nothing of that protocol.
+        UnknownName: A filter that no result fits.
         CorruptArtefact: Some records cannot be read, unless ``skip_broken``.
     """
     own = list(folders)
@@ -133,7 +143,7 @@ def load_result_set(
     finally:
         if running:
             gc.enable()
-    results = tuple(result for part in parts for result in part.results)
+    results = filtered((result for part in parts for result in part.results), filters)
     places = (*map(str, own), *(["the suite's own results"] if published else []))
     faults = tuple(fault for part in parts for fault in part.faults)
     if not results:
@@ -158,6 +168,31 @@ def load_result_set(
     )
     kept = tuple(result for result in results if result.protocol_version == chosen)
     return ResultSet(kept, faults, places, published, others)
+
+
+def results_at(folders: Sequence[Path]) -> ResultSet:
+    """The results in some folders, as a frame's column ``folder`` has them; published ones with their source.
+
+    Raises:
+        DataMissing: None is named, or one is not there any more.
+        CorruptArtefact: One cannot be read.
+        ProtocolMismatch: They are of several protocols.
+    """
+    with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
+        published = {folder.resolve(): source for source, folder in published_sources(shipped)}
+    found: list[Result] = []
+    for folder in dict.fromkeys(folders):
+        source = next((published[above] for above in folder.resolve().parents if above in published), None)
+        part = load_results([folder]) if source is None else load_results([folder], source=source)
+        found += part.results
+    if len(versions := sorted({result.protocol_version for result in found})) > 1:
+        raise ProtocolMismatch(
+            f"results of the protocols {', '.join(map(str, versions))} cannot share a table",
+            hint=f"df[df.protocol_version == {versions[-1]}]",
+        )
+    if not found:
+        raise DataMissing("the data frame has no row", hint="filter less")
+    return ResultSet(tuple(found), places=("the data frame",))
 
 
 def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:

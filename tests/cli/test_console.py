@@ -10,18 +10,11 @@ import pytest
 import typer
 from rich.table import Table
 
-from genrec_unlearn_bench.cli import console
+from genrec_unlearn_bench import progress_display
 from genrec_unlearn_bench.cli.command import Output, as_command, card, sheet
-from genrec_unlearn_bench.cli.console import (
-    BarProgress,
-    LineProgress,
-    duration,
-    print_json,
-    print_line,
-    progressing,
-    stdout,
-)
+from genrec_unlearn_bench.cli.console import print_json, stdout
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, ProtocolMismatch, UnknownName
+from genrec_unlearn_bench.progress_display import BarProgress, LineProgress, duration, print_line, progressing
 
 
 class Clock:
@@ -38,7 +31,7 @@ def test_lines_are_rare_and_rarer_the_longer_it_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(console, "time", clock)
+    monkeypatch.setattr(progress_display, "time", clock)
     passed = []
     for part in LineProgress().track("train", range(1000), total=1000):
         passed.append(part)

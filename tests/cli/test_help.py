@@ -5,7 +5,10 @@ After a meant change: ``python -m tests.cli.test_help`` writes help.txt again; r
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +54,44 @@ def test_every_help_has_examples_of_its_verb(words: str) -> None:
     done = CliRunner().invoke(app, [*words.split(), "--help"])
     assert done.exit_code == 0
     assert f"$ bench {words}" in done.stdout
+
+
+@pytest.mark.parametrize("words", ["", *VERBS])
+def test_every_help_fits_on_one_screen(words: str) -> None:
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words.split(), "--help"])
+    lines = done.stdout.rstrip().splitlines()
+    assert len(lines) <= 40
+    assert all(len(line) <= 80 or line.startswith("    $ bench") for line in lines)
+
+
+def test_rare_options_are_named_and_explained_on_demand() -> None:
+    usual, whole = (CliRunner().invoke(app, ["run", name]).stdout for name in ("--help", "--help-all"))
+    assert "--oracle-seeds" in usual
+    assert "Retrained models for the gap" not in usual
+    assert "Retrained models for the gap" in whole
+    assert "(default: 1)" in whole
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("bench run --task demo-b", {"demo-brand"}),
+        ("bench run --method tracer,np", {"tracer,npo"}),
+        ("bench run --backbone lett", {"letter"}),
+        ("bench leaderboard --method simn", {"simnpo", "simnpo-tofu"}),
+        ("bench data sids --backbone tig", {"tiger"}),
+    ],
+)
+def test_names_are_completed_without_torch(words: str, found: set[str]) -> None:
+    program = (
+        "import sys; sys.argv = ['bench']\nfrom genrec_unlearn_bench.cli.main import app\n"
+        "import atexit, resource; atexit.register(lambda: print('torch' in sys.modules, 'numpy' in sys.modules, "
+        "resource.getrusage(resource.RUSAGE_SELF).ru_utime, file=sys.stderr))\napp(prog_name='bench')"
+    )
+    env = {**os.environ, "_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
+    assert set(done.stdout.split()) == found
+    assert done.stderr.split()[:2] == ["False", "False"]
 
 
 def test_every_example_is_of_a_verb() -> None:

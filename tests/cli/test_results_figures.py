@@ -108,7 +108,7 @@ def test_suites_have_figures_of_their_own(records: Path, tmp_path: Path) -> None
         (("--width", "wide"), "column, page"),
         (("--method", "traser"), "did you mean tracer"),
         (("--task", "demo-brand"), "industrial-brand"),
-        (("--seed", "7"), "there are 0, 1"),
+        (("--seed", "7"), "known: 0, 1"),
         (("--kind", "pareto", "--metric", "forget:hr@10"), "a forget measure and a retain measure"),
         (("--kind", "pareto", "--metric", "forget:hr@12"), "hr@10"),
     ],

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, data_roots, find_dataset
+from genrec_unlearn_bench.data.imported import imported_folders
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
-from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.errors import ConfigError, CorruptArtefact, DataFault, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.listing import records_of
 from genrec_unlearn_bench.progress import Progress
 from tests.data.shops import write_shop
 
@@ -29,6 +31,49 @@ def test_import_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert prepare(found, folder, Progress()).manifest == dataset.manifest
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "root"))
     assert prepare(find_dataset("my-shop"), None, Progress()).manifest == dataset.manifest
+
+
+def test_an_import_is_known_by_name_everywhere(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "elsewhere" / "my-shop")
+    _, dataset = import_folder(folder, "my-shop", Progress())
+    assert prepare(find_dataset("my-shop"), None, Progress()).manifest == dataset.manifest
+    listed = [task["name"] for task in records_of("tasks")]
+    assert "my-shop-brand" in listed
+    assert "my-shop" in [one["name"] for one in records_of("datasets")]
+    # Imported again from where it lies now; the old place is forgotten.
+    moved = folder.rename(tmp_path / "moved")
+    with pytest.raises(DataMissing, match="does not hold it any more"):
+        find_dataset("my-shop")
+    import_folder(moved, "my-shop", Progress())
+    assert prepare(find_dataset("my-shop"), None, Progress()).manifest == dataset.manifest
+
+
+def test_a_folder_has_one_name(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "shop")
+    import_folder(folder, "one", Progress())
+    import_folder(folder, "two", Progress())
+    assert imported_folders(data_roots()) == {"two": folder}
+
+
+def test_a_damaged_list_of_imports_says_what_to_do() -> None:
+    (data_roots()[0]).mkdir(parents=True)
+    (data_roots()[0] / "imported.json").write_text("[1]")
+    with pytest.raises(CorruptArtefact, match="remove the file"):
+        find_dataset("my-shop")
+
+
+def test_oddities_are_told(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "s")
+    with (folder / "items.jsonl").open("a") as stream:
+        stream.write('{"item_id": "odd", "price": NaN, "brand": ["Acme", "Bolt"], "colour": "red"}\n')
+    lines = (folder / "interactions.tsv").read_text().splitlines()
+    user, item, _ = lines[1].split("\t")
+    (folder / "interactions.tsv").write_text("\n".join([*lines, f"{user}\t{item}\t-5"]) + "\n")
+    manifest = import_folder(folder, "my-shop", Progress())[1].manifest
+    assert manifest.dropped["price is NaN (no price)"] == 1
+    assert manifest.dropped["brand is a list of several (joined to one name)"] == 1
+    assert manifest.dropped["field 'colour' of an item is not read"] == 1
+    assert any("dated before 1970" in note for note in manifest.notes)
 
 
 def test_split_follows_the_data(tmp_path: Path) -> None:

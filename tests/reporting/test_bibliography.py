@@ -24,7 +24,7 @@ def test_every_shipped_method_has_an_entry() -> None:
 
 
 def test_every_backbone_has_an_entry() -> None:
-    from genrec_unlearn_bench.cli.ls import names_of
+    from genrec_unlearn_bench.listing import names_of
 
     names = names_of("backbones")
     assert names

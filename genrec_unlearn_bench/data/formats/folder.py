@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -81,6 +81,15 @@ def count_unknown(unknown: int, kept: int, dropped: Counter[str], path: Path, re
         dropped[reason] += unknown
 
 
+def count_unread(record: Mapping[str, object], known: Collection[str], dropped: Counter[str]) -> None:
+    """Count the fields of an item that nothing reads, by name; the twenty that come first have their own line."""
+    for name in record:
+        if name not in known:
+            reason = f"field {name[:40]!r} of an item is not read"
+            many = reason not in dropped and sum(each.endswith("of an item is not read") for each in dropped) >= 20
+            dropped["further fields of items are not read" if many else reason] += 1
+
+
 def sequences(
     listed: Iterable[Sequence[str]], rows: Mapping[str, int], dropped: Counter[str], path: Path
 ) -> Interactions:
@@ -106,9 +115,12 @@ def _items(path: Path, dropped: Counter[str], progress: Progress) -> tuple[dict[
             except BrokenLine as fault:
                 yield path, number, fault
             else:
+                count_unread(record, {"item_id", *_FIELDS}, dropped)
                 yield path, number, {name: record.get(name) for name in ("item_id", *_FIELDS)}
 
-    return read_items(listed(), dropped, path, "every line is one JSON object with its own item_id")
+    return read_items(
+        listed(), dropped, path, "every line is one JSON object with its own item_id; see `bench data import --help`"
+    )
 
 
 def read_items(

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.data.catalogue import DatasetSpec
     from genrec_unlearn_bench.data.tasks import TaskSpec
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.stage import Inputs
+    from genrec_unlearn_bench.store.store import StageStore
 
 MANIFEST = "manifest.json"
 NEAR = "near.safetensors"
@@ -93,6 +94,15 @@ def dataset_stage(
         load=lambda inputs, folder: load_dataset(folder),
         keep=True,
     )
+
+
+def load_prepared(spec: DatasetSpec, data_dir: Path | None, store: StageStore, progress: Progress) -> Dataset:
+    """A prepared dataset from the store; it is made if it is not there. Raises as ``dataset_stage`` does."""
+    context = StageContext(store, progress)
+    stage = dataset_stage(spec, data_dir, progress)
+    materialise(stage, context)
+    found: Dataset = context.load(stage)
+    return found
 
 
 def task_stage(task: TaskSpec, dataset: Stage) -> Stage:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import resources
+from collections.abc import Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +23,8 @@ from genrec_unlearn_bench.reporting.wording import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+
+    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
 
 _METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
     {
@@ -47,24 +46,11 @@ _GREY = "#404040"
 _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
 
 
-@contextmanager
-def styled() -> Iterator[None]:
-    """The shipped style, for drawing and for writing, whatever the caller's own settings are."""
-    from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
-
-    sheet = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "figures" / "paper.mplstyle"
-    # Figures are drawn without a backend.
-    chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
-    with resources.as_file(sheet) as path:
-        chosen |= rc_params_from_file(path, use_default_template=False)
-    with rc_context(chosen):
-        yield
-
-
 def draw(figure: Figure, width: Width) -> Canvas:
     """The panels of a figure, at most two in a row of a column and four in one of a page, with one legend below."""
-    from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
 
     panels = figure.panels
     across = min(len(panels), 2 if width is Width.COLUMN else 4)
@@ -347,6 +333,8 @@ def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> 
 
 
 def _picture(figure: Figure, format_: str, width: Width) -> bytes:
+    from genrec_unlearn_bench.reporting.figures.canvas import styled
+
     buffer = io.BytesIO()
     with styled(), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; its letters are in the CSV.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell
@@ -60,16 +60,18 @@ def wide_csv(table: Table) -> str:
 
 def long_csv(tables: Sequence[Table]) -> str:
     """Every cell of the rows in the tables of one call; see ``LONG_COLUMNS``."""
+    rows = ([csv_text(part) if isinstance(part, str) else part for part in row] for row in long_rows(tables))
+    return _written(LONG_COLUMNS, rows)
+
+
+def long_rows(tables: Sequence[Table]) -> Iterator[list[object]]:
+    """The rows of the long table as plain values."""
     analysis, shown = tables[0].analysis, rows_shown(tables)
     versions = (analysis.protocol.suite_protocol, analysis.protocol.version)
-    rows = (
-        [*line, *versions]
-        for block in analysis.blocks
-        for row in block.block.rows
-        if (block.block.key.backbone, block.block.key.scale, block.block.key.ruleset, row.label) in shown
-        for line in _long_rows(block, row)
-    )
-    return _written(LONG_COLUMNS, rows)
+    for block in analysis.blocks:
+        for row in block.block.rows:
+            if (block.block.key.backbone, block.block.key.scale, block.block.key.ruleset, row.label) in shown:
+                yield from ([*line, *versions] for line in _long_rows(block, row))
 
 
 def across_csv(found: Sequence[Across]) -> str:
@@ -106,14 +108,13 @@ def reported_csv(found: Sequence[Beside]) -> str:
 
 def _long_rows(block: BlockAnalysis, row: Row) -> Iterable[list[object]]:
     key, source = block.block.key, row.first.source
-    place = [csv_text(part) for part in (key.task, key.backbone, key.scale, key.ruleset, key.variant)]
-    who = [csv_text(row.label), csv_text(row.method), row.kind, csv_text(source.name), csv_text(source.badge_text)]
-    baseline = csv_text(block.baseline.label) if block.baseline is not None else None
-    keys = csv_text(" ".join(f"{seed}={result.key}" for seed, result in row.results.items()))
+    place = [key.task, key.backbone, key.scale, key.ruleset, key.variant]
+    who = [row.label, row.method, row.kind, source.name, source.badge_text]
+    baseline = block.baseline.label if block.baseline is not None else None
+    keys = " ".join(f"{seed}={result.key}" for seed, result in row.results.items())
     diverged = " ".join(map(str, row.diverged))
     for measure in block.measures:
         cell, spec = block.cell(row, measure), measure.spec
-        # A metric's name is ours; it begins with a letter.
         what = (measure.text, measure.group.value, measure.metric, measure.beam, spec.unit, measure.better.value)
         values = [(seed, v) for seed, v in zip(block.block.seeds, cell.seeds, strict=True) if seed in row.results]
         by_seed = " ".join(f"{seed}={'na' if value is None else format(six(value), 'g')}" for seed, value in values)

@@ -1,0 +1,107 @@
+"""Results as a data frame, one row a measured value (tidy) or one row a cell (wide); and filters by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.results import Result, result_of
+from genrec_unlearn_bench.reporting.selection import chosen, unknown_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genrec_unlearn_bench.pipeline.results import FinishedRun
+
+CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
+VALUE_COLUMNS = ("metric", "group", "beam", "value", "n", "better")
+RECORD_COLUMNS = ("diverged", "submission", "badge", "key", "created", "suite_version", "protocol_version", "folder")
+COLUMNS = (*CELL_COLUMNS, *VALUE_COLUMNS, *RECORD_COLUMNS)
+"""Columns of a tidy frame, of which key, metric, group and beam are unique. ``backbone`` is the name that tables show,
+``better`` higher, lower, oracle (nearer to the retrained model) or none, ``n`` the number of examples or items,
+``folder`` where the record lies."""
+
+OneOrMore = str | int | Sequence[str] | Sequence[int]
+
+
+class Filters(TypedDict, total=False):
+    """Columns of which only some values are kept; names may be globs (``sports-*``)."""
+
+    task: OneOrMore
+    backbone: OneOrMore
+    method: OneOrMore
+    seed: OneOrMore
+    scale: OneOrMore
+    suite: OneOrMore
+    ruleset: OneOrMore
+    requests: OneOrMore
+
+
+def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Result, ...]:
+    """The results that have one of the values in every named column.
+
+    Raises:
+        UnknownName: No such column, or a value that no result has.
+        DataMissing: Each value exists, but no result has all of them.
+    """
+    every = kept = tuple(results)
+    for column, values in filters.items():
+        if column not in CELL_COLUMNS:
+            raise UnknownName("filter", column, CELL_COLUMNS)
+        patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
+        for fault in unknown_names(column, patterns, {_text(result, column) for result in every}):
+            raise fault
+        kept = tuple(result for result in kept if chosen(_text(result, column), patterns))
+    if every and not kept:
+        raise DataMissing("no result is of all that was asked for at once", hint="leave out one of the filters")
+    return kept
+
+
+def _text(result: Result, column: str) -> str:
+    return str(getattr(result, "backbone_label" if column == "backbone" else column))
+
+
+def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFrame:
+    """Results as a data frame with the columns ``COLUMNS``; values that could not be measured are NaN.
+
+    Args:
+        wide: One row a cell instead; measures are columns (``forget:hr@10/10``: group, metric and beam).
+    """
+    import pandas as pd
+
+    better: dict[Measure, str] = {}
+    rows: list[Any] = []
+    for result in results:
+        cell = [result.backbone_label if name == "backbone" else getattr(result, name) for name in CELL_COLUMNS]
+        record = [getattr(result, name) for name in ("key", "created", "suite_version", "protocol_version")]
+        record = [result.diverged, result.source.name, result.source.badge_text, *record, str(result.folder)]
+        if wide:
+            values = {measure.text: value for measure, value in result.values.items()}
+            rows.append(dict(zip((*CELL_COLUMNS, *RECORD_COLUMNS), (*cell, *record), strict=True)) | values)
+            continue
+        for measure, value in result.values.items():
+            if measure not in better:
+                better[measure] = _better(measure)
+            n = result.examples.get(measure)
+            rows.append((*cell, measure.metric, measure.group.value, measure.beam, value, n, better[measure], *record))
+    if wide:
+        found = pd.DataFrame(rows)
+        measured = [name for name in found.columns if name not in (*CELL_COLUMNS, *RECORD_COLUMNS)]
+        return found.astype(dict.fromkeys(measured, float))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"beam": "Int64", "n": "Int64", "value": float})
+
+
+def runs_frame(finished: Iterable[FinishedRun], results_dir: Path) -> pd.DataFrame:
+    """The tidy frame of the runs of a call."""
+    return results_frame(result_of(done.record, folder=done.folder, root=results_dir) for done in finished)
+
+
+def _better(measure: Measure) -> str:
+    try:
+        return measure.better.value
+    except UnknownName:
+        # A metric of another version of the suite.
+        return "none"

@@ -1,0 +1,298 @@
+"""The Python API as a notebook uses it: ten names, frames, a class of a cell from its run to its submission."""
+
+from __future__ import annotations
+
+import doctest
+import linecache
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import genrec_unlearn_bench as bench
+from genrec_unlearn_bench import api
+from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.notebook import cell_source
+from genrec_unlearn_bench.registry import find_method, source_digest
+from tests.pipeline.conftest import TINY
+from tests.submissions.honest import known_leaderboard
+
+COLUMNS = [
+    *("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests"),
+    *("metric", "group", "beam", "value", "n", "better"),
+    *("diverged", "submission", "badge", "key", "created", "suite_version", "protocol_version", "folder"),
+]
+
+CELL = '''"""A method of a notebook."""
+import torch
+from pydantic import Field
+
+import genrec_unlearn_bench as bench
+from genrec_unlearn_bench import MethodConfig, UnlearningMethod
+
+SHARE = 0.9
+
+def shrink(weight, share):
+    return weight * share
+
+class MineConfig(MethodConfig):
+    share: float = Field(default=SHARE, gt=0)
+    """By how much the weights shrink."""
+
+@bench.register_method
+class Mine(UnlearningMethod[MineConfig]):
+    """Shrinks all weights."""
+
+    name = "mine"
+    Config = MineConfig
+
+    def unlearn(self, recommender, request, progress):
+        model = recommender.clone()
+        with torch.no_grad():
+            for weight in model.module.parameters():
+                weight.copy_(shrink(weight, self.config.share))
+        return model
+
+df = bench.run("demo-brand", "does-not-exist")
+'''
+
+
+def run_cell(text: str) -> dict[str, Any]:
+    """Run a cell as IPython does: its text is known to ``linecache`` alone. Its last line, a call, is not run."""
+    name = f"<ipython-input-{abs(hash(text))}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text.partition("df = ")[0], name, "exec"), space)
+    return space
+
+
+@pytest.fixture(autouse=True)
+def _own_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("genrec_unlearn_bench.notebook.REGISTERED", {}, raising=True)
+
+
+@pytest.fixture(scope="module")
+def published() -> pd.DataFrame:
+    return bench.load_results(published=True)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "pandas", "typer", "pydantic")
+    program = f"import sys, genrec_unlearn_bench as b; print(len(b.__all__), [m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "10 []"
+
+
+def test_reading_results_does_without_torch() -> None:
+    program = (
+        "import sys, genrec_unlearn_bench as b; b.leaderboard(b.load_results(published=True)); b.available('methods');"
+        "print('torch' in sys.modules, b.leaderboard.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    # The folder leaderboard/ is a module of the package, too, and must not hide the function.
+    assert done.stdout.strip() == "False leaderboard"
+
+
+def test_every_name_is_documented_with_an_example() -> None:
+    assert sorted(bench.__all__) == [name for name in dir(bench) if name in bench.__all__]
+    for name in bench.__all__:
+        text = getattr(bench, name).__doc__
+        assert text
+        if not name[0].isupper():
+            assert all(part in text for part in ("Returns:", "Raises:", "Example:")), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in bench.__all__ if not name[0].isupper()])
+def test_examples_do_what_they_say(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GENREC_UNLEARN_BENCH_CACHE", str(tmp_path / "cache"))
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder().find(getattr(api, name), name, globs={"bench": bench}):
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_tidy_frames_have_the_columns_of_the_specification(published: pd.DataFrame) -> None:
+    assert list(published.columns) == COLUMNS
+    assert not published.duplicated(["key", "metric", "group", "beam"]).any()
+    assert published["value"].dtype == float
+    assert published.query("metric == 'hr@10' and beam == 10 and group == 'retain'")["better"].eq("higher").all()
+
+
+def test_wide_frames_have_a_row_for_each_run(published: pd.DataFrame) -> None:
+    wide = bench.load_results(published=True, wide=True)
+    assert wide["folder"].is_unique
+    assert set(wide["key"]) == set(published["key"])
+    one = published.query("metric == 'hr@10' and group == 'forget' and beam == 10").set_index("folder")["value"]
+    assert wide.set_index("folder")["forget:hr@10/10"].dropna().to_dict() == one.dropna().to_dict()
+
+
+def test_filters_are_names_globs_or_several(published: pd.DataFrame) -> None:
+    found = bench.load_results(published=True, task="demo-*", method=["tracer", "retrain"], seed=0)
+    assert set(found["task"]) == {"demo-brand"}
+    assert set(found["method"]) == {"tracer", "retrain"}
+    assert set(found["seed"]) == {0}
+
+
+@pytest.mark.parametrize(
+    ("call", "fault", "told"),
+    [
+        (lambda: bench.available("task_"), UnknownName, "did you mean tasks"),
+        (lambda: bench.run("demo-brnd", "npo"), UnknownName, "did you mean demo-brand"),
+        (lambda: bench.run("demo-brand", "tracr"), UnknownName, "did you mean tracer"),
+        (lambda: bench.run("demo-brand", "tracer", backbone="tigre"), UnknownName, "did you mean tiger"),
+        (lambda: bench.run("demo-brand", "tracer", oracle_seed=2), ConfigError, "did you mean 'oracle_seeds'"),
+        (lambda: bench.run("demo-brand", "tracer", on_error="stop"), UnknownName, "raise"),
+        (lambda: bench.run("demo-brand", int), UsageError, "is no method"),
+        (lambda: bench.load_task("demo-brandd"), UnknownName, "did you mean demo-brand"),
+        (lambda: bench.load_results("nowhere"), DataMissing, "there is no folder 'nowhere'"),
+        (lambda: bench.load_results(published=True, method="tracr"), UnknownName, "did you mean tracer"),
+        (lambda: bench.load_results(published=True, taks="x"), UnknownName, "did you mean task"),
+        (lambda: bench.load_results(published=True, task="demo-brand", seed=77), UnknownName, "unknown seed '77'"),
+        (lambda: bench.leaderboard(layout="mian"), UnknownName, "did you mean main"),
+        (lambda: bench.leaderboard(pd.DataFrame({"a": [1]})), UsageError, "no column 'folder'"),
+        (lambda: bench.compare("tracer", "nppo"), UnknownName, "did you mean npo"),
+        (lambda: bench.plot("paretto"), UnknownName, "did you mean pareto"),
+        (lambda: bench.plot("probing", task="demo-brand"), UsageError, "bench run --task demo-brand"),
+        (lambda: bench.plot("pareto"), UsageError, "figures of the kind 'pareto'"),
+    ],
+)
+def test_wrong_calls_say_what_is_meant(call: Callable[[], Any], fault: type[BenchError], told: str) -> None:
+    with pytest.raises(fault) as caught:
+        call()
+    assert told in str(caught.value)
+
+
+def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    with pytest.raises(DataMissing, match="run something first"):
+        bench.load_results()
+    (tmp_path / "results").rmdir()
+    with pytest.raises(DataMissing, match="no row"):
+        bench.leaderboard(bench.load_results(published=True).query("seed == 12345"))
+
+
+def test_filtered_frames_count_and_edited_values_do_not(published: pd.DataFrame) -> None:
+    demo = published.query("task == 'demo-brand'")
+    whole = bench.leaderboard(demo)
+    assert list(whole["forget:hr@10/10"].columns) == ["mean", "low", "high", "verdict"]
+    half = bench.leaderboard(demo[demo["method"].isin(["original", "retrain", "tracer"]) & (demo["seed"] < 3)])
+    assert half.index.get_level_values("method").tolist() == ["original", "retrain", "tracer"]
+    hr = demo.query("method == 'tracer' and seed < 3 and metric == 'hr@10' and group == 'retain' and beam == 10")
+    assert half.xs("tracer", level="method")["retain:hr@10/10"]["mean"].item() == pytest.approx(
+        hr["value"].mean(), rel=1e-5
+    )
+    edited = bench.leaderboard(demo.assign(value=0.0))
+    pd.testing.assert_frame_equal(edited, whole)
+
+
+def test_comparisons_have_the_columns_of_the_specification(published: pd.DataFrame) -> None:
+    found = bench.compare("tracer", "filter", published.query("task == 'demo-brand'"), metric="retain:hr@10")
+    numbers = ["estimate", "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect"]
+    assert list(found.columns) == ["block", "measure", *numbers, "verdict", "detectable", "sentence"]
+    assert found["measure"].tolist() == ["retain:hr@10/10"]
+    assert found["low"].item() <= found["estimate"].item() <= found["high"].item()
+
+
+def test_a_figure_is_shown_and_written_in_the_style_of_the_suite(published: pd.DataFrame, tmp_path: Path) -> None:
+    figure = bench.plot("pareto", published, task="industrial-brand", backbone="tiger", width="column")
+    assert figure.get_size_inches()[0] == pytest.approx(3.33, abs=0.01)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    figure.savefig(tmp_path / "pareto.pdf")
+    assert b"/Type3" not in (tmp_path / "pareto.pdf").read_bytes()
+
+
+def test_a_task_knows_its_items_and_interactions() -> None:
+    task = bench.load_task("demo-brand")
+    manifest = task.split.manifest
+    assert set(task.items.query("concept")["id"]) == set(manifest.forget_items)
+    counts = task.interactions.groupby(["part", "forget"]).size()
+    for part in ("train", "valid", "test"):
+        assert counts[part, True] == manifest.counts[f"{part}_forget"]
+        assert counts[part, False] == manifest.counts[f"{part}_retain"]
+    assert task.interactions[task.interactions["forget"]]["item"].isin(manifest.forget_items).all()
+
+
+def test_a_task_as_datasets() -> None:
+    pytest.importorskip("datasets")
+    task = bench.load_task("demo-brand")
+    found = task.to_datasets()
+    assert list(found) == ["train", "valid", "test"]
+    assert found["test"].num_rows == len(task.split.test.forget) + len(task.split.test.retain)
+    first = found["train"][0]
+    assert set(first) == {"user", "item", "part", "forget", "history"}
+    assert set(first["history"]) <= set(task.items["id"])
+
+
+def test_what_there_is_comes_with_registered_methods() -> None:
+    run_cell(CELL)
+    found = bench.available("methods").set_index("method")
+    assert found.loc["mine", "summary"] == "Shrinks all weights."
+    assert {"tracer", "retrain"} <= set(found.index)
+    assert set(bench.available("tasks")["task"]) == set(tasks())
+
+
+def test_the_source_of_a_cell_holds_what_the_class_uses_and_no_calls() -> None:
+    mine = run_cell(CELL)["Mine"]
+    source = cell_source(mine)
+    assert source.startswith('"""A method of a notebook."""')
+    assert "def shrink" in source
+    assert "SHARE = 0.9" in source
+    assert "register_method" not in source
+    assert "bench.run" not in source
+    assert "import genrec_unlearn_bench as bench" not in source
+
+
+def test_names_of_other_cells_are_named() -> None:
+    with pytest.raises(UsageError, match="names that its cell does not define: torch"):
+        run_cell(CELL.replace("import torch\n", ""))
+
+
+def test_names_of_the_suite_are_taken() -> None:
+    with pytest.raises(UsageError, match="belongs to a method of the suite"):
+        run_cell(CELL.replace('"mine"', '"tracer"'))
+
+
+@pytest.mark.slow
+def test_a_class_of_a_cell_runs_is_keyed_by_its_source_and_can_be_submitted(tmp_path: Path) -> None:
+    space = run_cell(CELL)
+    options: dict[str, Any] = {"backbone_set": TINY, "threads": 1, "cache_dir": tmp_path / "cache"}
+    df = bench.run("demo-brand", space["Mine"], **options)
+    assert list(df.columns) == COLUMNS
+    assert sorted(df["method"].unique()) == ["mine", "original", "retrain"]
+    file = next((tmp_path / "results" / ".methods").rglob("mine.py"))
+    assert file.parent.parent == tmp_path / "results" / ".methods"
+    digest = source_digest(find_method(str(file)))
+    record = next(iter(df.query("method == 'mine'")["folder"].unique()))
+    assert digest in (Path(record) / "result.json").read_text()
+    # By its name, from the results that are there; with another source, as another method.
+    again = bench.run("demo-brand", "mine", **options)
+    assert set(again["key"]) == set(df["key"])
+    other = bench.run("demo-brand", run_cell(CELL.replace("0.9", "0.8"))["Mine"], **options)
+    assert len(set(other["key"]) - set(df["key"])) == 1
+    # What a run gave, what lies in its folder, and a table of either.
+    assert bench.load_results(method="mine")["key"].nunique() == 2
+    assert "mine" in bench.leaderboard(df).index.get_level_values("method")
+    assert bench.compare("mine", "retrain", df)["n"].eq(1).all()
+    words = ["--title", "Mine", "--author", "Ada | Here", "--contact", "ada@example.org", "--licence", "MIT"]
+    call = ["submission", "new", "mine", "--method", str(file), *words, "--affirm-rules"]
+    call += ["--leaderboard", str(known_leaderboard(tmp_path))]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_task_of_ones_own_is_written_beside_the_results(tmp_path: Path) -> None:
+    own = tasks()["demo-brand"].model_copy(update={"name": "mine-brand", "seed": 1})
+    task = bench.load_task(own)
+    assert task.spec.name == "mine-brand"
+    with pytest.raises(UnknownName, match="unknown backbone"):
+        bench.run(own, "tracer", backbone="tigre")
+    assert list((tmp_path / "results" / ".tasks").rglob("mine-brand.yaml"))
