@@ -223,11 +223,12 @@ def missing_text(scores: Sequence[Score]) -> list[str]:
             absent.setdefault((task, seed), []).append(row)
     rows = len({row for _, _, row in cells})
     lines = [f"**{len(cells) - sum(map(len, absent.values()))} of {len(cells)} cells have a result.**"]
-    whole = [f"`{task}` seed {seed}" for (task, seed), names in absent.items() if len(names) == rows]
-    lines += [f"Nothing yet of {', '.join(whole)}."] if whole else []
+    for task in dict.fromkeys(task for task, _ in absent):
+        whole = [str(seed) for (name, seed), names in absent.items() if name == task and len(names) == rows]
+        lines += [f"Nothing yet of `{task}` at seeds {', '.join(whole)}."] if whole else []
     for (task, seed), names in absent.items():
         if len(names) < rows:
-            lines.append(f"Missing of `{task}` seed {seed}: {', '.join(f'`{name}`' for name in names)}.")
+            lines.append(f"Missing of `{task}` at seed {seed}: {', '.join(f'`{name}`' for name in names)}.")
     return lines
 
 
@@ -239,6 +240,7 @@ def sections() -> dict[str, list[str]]:
     kept = {"retain": "retain", "near": "retain-near"}
     cosines = {"cos_soft_start": "cos, soft start", "cos_soft_end": "soft end", "cos_end": "end"}
     out = {"all-methods": method_table(points), "cells": missing_text(recorded)}
+    out["count"] = [f"On Industrial it is not yet told: {out['cells'][0]}"] if len(out["cells"]) > 1 else out["cells"]
     levels: list[str] = []
     for world, rows in planted.items():
         arms = {row: found for row, found in rows.items() if row in {"original", "retrain", *ARMS}}
