@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test test-all slow lint types smoke full matrix frozen leaderboard huge speed clean
+.PHONY: install demo test test-all slow lint types smoke full matrix frozen leaderboard docs huge speed clean
 
 install: $(STAMP)
 
@@ -57,6 +57,11 @@ leaderboard: install
 	$(BIN)/bench submission verify leaderboard/grids/small-cpu --no-demo
 	$(BIN)/bench submission site --check
 
+# The site, offline, with warnings as errors: docs/_build/index.html.
+docs: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/sphinx-build --quiet -W -n --keep-going docs docs/_build
+
 # More than three minutes a test, or real data (GENREC_UNLEARN_BENCH_DATA).
 huge: install
 	$(PYTEST) -m huge
@@ -65,4 +70,4 @@ speed: install
 	$(BIN)/python -m pytest tests/benchmarks -m speed -s
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist docs/_build *.egg-info

@@ -41,7 +41,8 @@ def commands() -> list[list[str]]:
     """The commands of the guide's walk, in order."""
     section = GUIDE.read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     blocks = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
-    return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if line.strip()]
 
 
 def verb(words: list[str]) -> str:

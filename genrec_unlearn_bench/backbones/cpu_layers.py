@@ -1,6 +1,6 @@
 """Faster CPU kernels for the linear, dropout and norm layers of a network in training.
 
-Three things took two thirds of a training step of TIGER on a CPU (docs/performance.md): products (``decoding.session``
+Three things took two thirds of a training step of TIGER on a CPU (docs/large.md): products (``decoding.session``
 says why oneDNN's are faster), dropout's random numbers (PyTorch draws them one by one; here 64 bits serve two elements)
 and root mean square norms, which transformers writes as six operations, each over all states.
 

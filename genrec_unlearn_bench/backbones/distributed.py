@@ -98,7 +98,7 @@ def sharding_wanted() -> bool:
         raise UsageError(
             f"sharded training needs {', '.join(wrong)}",
             where="the configuration of accelerate launch (fsdp_config)",
-            hint="start from docs/backbones/fsdp-7b.yaml",
+            hint="start from genrec_unlearn_bench/executors/fsdp.yaml",
         )
     return True
 

@@ -52,7 +52,7 @@ StandingName = Annotated[list[str] | None, Option("--standing", help="Only missi
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
-    Option("--slurm", help="Settings for Slurm (docs/cluster.md).", metavar="FILE", show_default=False, exists=True),
+    Option("--slurm", help="Settings for Slurm (docs/large.md).", metavar="FILE", show_default=False, exists=True),
 ]
 
 
@@ -222,7 +222,7 @@ class _Display(Progress):
         """Show that a job is over."""
         if job.name in outcome.done:
             how = duration(outcome.done[job.name].seconds or 0.0)
-        elif job.name in outcome.elsewhere:
+        elif job.name in outcome.by_other_sweeps:
             how = "done by another sweep"
         elif job.name in outcome.failed:
             failure = outcome.failed[job.name]
@@ -238,7 +238,7 @@ class _Display(Progress):
         if time.monotonic() - self._shown < QUIET:
             return
         status = sweep_status(self._folder)
-        parts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {self.jobs} jobs"]
+        parts = [f"{len(outcome.done) + len(outcome.by_other_sweeps)} of {self.jobs} jobs"]
         if outcome.failed or outcome.skipped:
             parts.append(f"{len(outcome.failed)} failed, {len(outcome.skipped)} skipped")
         if status.seconds_left is not None:
@@ -272,7 +272,7 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
         return Output(
             content, [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
         )
-    counts = [f"{len(outcome.done) + len(outcome.elsewhere)} of {len(jobs)} jobs done"]
+    counts = [f"{len(outcome.done) + len(outcome.by_other_sweeps)} of {len(jobs)} jobs done"]
     for name in ("failed", "skipped", "left"):
         counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
     lines = [
@@ -304,7 +304,7 @@ def _document(outcome: SweepOutcome) -> dict[str, Any]:
             {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}
             for name, one in outcome.done.items()
         ],
-        "elsewhere": [{"job": name, "result": place} for name, place in outcome.elsewhere.items()],
+        "by_other_sweeps": [{"job": name, "result": place} for name, place in outcome.by_other_sweeps.items()],
         "failed": [{**vars(one), "job": name, "log": str(one.log)} for name, one in outcome.failed.items()],
         "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
         **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},

@@ -69,7 +69,7 @@ def reproduce(
     """Run a record's cell again from its own settings, or train what a paper trained, and compare number by number.
 
     A run: its row is made and measured anew, everything below it may come from the cache. Exit code 1 where numbers
-    differ by more than docs/results.md allows.
+    differ by more than docs/submit.md allows.
 
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
@@ -225,7 +225,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "folder": str(folder),
         "key": done.then.key,
         **{name: getattr(done, name) for name in plain},
-        "parted": done.first_difference,
+        "first_difference": done.first_difference,
         "reused": list(done.reused),
         "changes": [vars(change) for change in done.changes],
         "rows": [{**vars(row), "group": row.group.value} for row in done.rows],

@@ -23,10 +23,10 @@ from genrec_unlearn_bench.contract.rules import (
     Method,
     RuleResult,
     broken,
+    checked,
     class_rules,
     file_rules,
     import_rule,
-    judged,
     left_out,
 )
 from genrec_unlearn_bench.data.forget import ConceptKind
@@ -116,7 +116,7 @@ def check_method(
         hint = "check a method: bench ls methods"
         raise UsageError(f"{entry.name!r} is a reference row and has no contract", hint=hint)
     method, imported = import_rule(entry)
-    results = [judged("file"), *file_rules(entry), imported]
+    results = [checked("file"), *file_rules(entry), imported]
     if method is not None:
         results += class_rules(entry, method)
         needed = ("config-default", "declarations")
@@ -172,13 +172,13 @@ class _DemoCheck:
                 yield self._other("backbone", name, other, config, refusals[other])
         steps = len(first.progress.steps)
         each = f", {first.seconds / steps:.2f} s for each of {steps} steps (first-step costs included)" if steps else ""
-        yield judged("time", (), f"{first.seconds:.1f} s in all{each}")
+        yield checked("time", (), f"{first.seconds:.1f} s in all{each}")
 
     def _other(self, rule: str, subject: str, case: DemoCase, config: MethodConfig, refusal: str) -> RuleResult:
         if refusal:
             return left_out(rule, refusal, subject=subject)
         call = self._call(case, config)
-        return judged(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
+        return checked(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
     def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
         """Call a new method object, or that of a former call again, on a fresh copy of the original."""
@@ -256,23 +256,23 @@ def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
     if call.fault:
         yield broken("runs", call.fault, hint=call.hint)
         return
-    yield judged("runs", (), f"{call.seconds:.1f} s")
+    yield checked("runs", (), f"{call.seconds:.1f} s")
     notes = call.progress.notes
     idle = not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0)
     for rule in ("original-untouched", "request-untouched"):
-        yield judged(rule, call.faults.get(rule, []))
+        yield checked(rule, call.faults.get(rule, []))
     if idle:
         yield left_out("changed", "it notes that there was nothing to do here")
     else:
-        yield judged("changed", [] if call.changed else ["the result equals the original to the bit"])
-    yield judged("result-whole", call.faults["result-whole"])
+        yield checked("changed", [] if call.changed else ["the result equals the original to the bit"])
+    yield checked("result-whole", call.faults["result-whole"])
     if "lists" in call.faults:
-        yield judged("lists", call.faults["lists"])
+        yield checked("lists", call.faults["lists"])
     else:
         yield left_out("lists", "the result is not finite")
     yield _losses(call)
     for rule in ("random-state", "request-alone", "quiet", "settings"):
-        yield judged(rule, sorted(call.faults[rule]))
+        yield checked(rule, sorted(call.faults[rule]))
 
 
 def _losses(call: MethodCall) -> RuleResult:
@@ -282,7 +282,7 @@ def _losses(call: MethodCall) -> RuleResult:
         if names:
             return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
     if steps:
-        return judged("losses", (), f"{len(steps)} steps: {', '.join(steps[0].losses)}")
+        return checked("losses", (), f"{len(steps)} steps: {', '.join(steps[0].losses)}")
     if not call.trained:
         return left_out("losses", "no weight was changed, so there is no loss to report")
     return broken("losses", "weights were changed, and no step was reported")
@@ -293,7 +293,7 @@ def _determinism_rule(first: MethodCall, again: MethodCall) -> RuleResult:
         reason = f"a second call of the same object fails: {again.fault}"
         return broken("deterministic", reason, hint="keep nothing on self between calls")
     differs = again.content != first.content
-    return judged("deterministic", ["two calls with one seed gave two results"] if differs else [])
+    return checked("deterministic", ["two calls with one seed gave two results"] if differs else [])
 
 
 def _call_faults(call: MethodCall) -> list[str]:

@@ -142,7 +142,7 @@ class CheckReport(StrictModel):
         return not any(finding.status == "broken" for finding in self.findings)
 
 
-def judged(
+def checked(
     rule: str, faults: Sequence[str] = (), observed: str = "", *, hint: str | None = None, subject: str = ""
 ) -> RuleResult:
     """Broken if there are faults, with the rule's hint unless there is a more specific one; kept otherwise.
@@ -158,7 +158,7 @@ def judged(
 
 
 def broken(rule: str, *reasons: str, hint: str | None = None) -> RuleResult:
-    return judged(rule, reasons, hint=hint)
+    return checked(rule, reasons, hint=hint)
 
 
 def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
@@ -182,10 +182,10 @@ def file_rules(entry: Entry) -> Iterator[RuleResult]:
         form = "of the form my-method (small letters, digits and single hyphens)"
         yield broken("name", f"{entry.name!r} is not {form}", hint="choose another name")
     else:
-        yield judged("name", (), entry.name)
+        yield checked("name", (), entry.name)
     yield _documentation(tree, node)
     yield _variants(entry)
-    yield judged("imports", _forbidden_imports(tree, path.name))
+    yield checked("imports", _forbidden_imports(tree, path.name))
 
 
 def _documentation(tree: ast.Module, node: ast.ClassDef) -> RuleResult:
@@ -202,7 +202,7 @@ def _documentation(tree: ast.Module, node: ast.ClassDef) -> RuleResult:
         faults.append(f"{node.name} has no docstring; its first line is shown in tables and in `bench ls methods`")
     elif len(summary) > SUMMARY_LENGTH:
         faults.append(f"the first line of {node.name}'s docstring is longer than {SUMMARY_LENGTH} characters")
-    return judged("documentation", faults, summary)
+    return checked("documentation", faults, summary)
 
 
 def _variants(entry: Entry) -> RuleResult:
@@ -214,7 +214,7 @@ def _variants(entry: Entry) -> RuleResult:
         return broken("variants", fault.what, hint=fault.hint)
     taken = [name for name in names if entry.origin == "file" and name in methods()]
     faults = [f"there is a method {name!r} already, so no variant can have that name" for name in taken]
-    return judged("variants", faults, ", ".join(names) or "none")
+    return checked("variants", faults, ", ".join(names) or "none")
 
 
 def _forbidden_imports(tree: ast.Module, file: str) -> list[str]:
@@ -247,21 +247,21 @@ def import_rule(entry: Entry) -> tuple[Method | None, RuleResult]:
         return None, broken("import", reason, hint="derive it from MethodConfig, or from DescentConfig")
     first = output.getvalue().strip().partition("\n")[0][:80]
     faults = [f"importing it prints to stdout: {first!r}"] if output.getvalue() else []
-    return found, judged("import", faults, found.__name__, hint="remove the print; facts go to progress.note")
+    return found, checked("import", faults, found.__name__, hint="remove the print; facts go to progress.note")
 
 
 def class_rules(entry: Entry, method: Method) -> Iterator[RuleResult]:
     fields = method.Config.model_fields
     bare = [name for name, field in fields.items() if not (field.description or "").strip()]
     faults = [f"{method.Config.__name__}.{name} has no line of documentation" for name in bare]
-    yield judged("config-documented", faults, f"{len(fields)} fields")
+    yield checked("config-documented", faults, f"{len(fields)} fields")
     faults = _default_faults(method.Config)
-    yield judged("config-default", faults)
+    yield checked("config-default", faults)
     if not faults:
         yield _search_space(method)
-        yield judged("variant-fields", list(_variant_faults(entry, method)))
+        yield checked("variant-fields", list(_variant_faults(entry, method)))
     needs, kinds = ", ".join(sorted(entry.requires)) or "nothing", ", ".join(sorted(map(str, method.kinds)))
-    yield judged("declarations", list(_declaration_faults(entry, method)), f"needs {needs}; serves {kinds}")
+    yield checked("declarations", list(_declaration_faults(entry, method)), f"needs {needs}; serves {kinds}")
 
 
 def _default_faults(config: type[MethodConfig]) -> list[str]:
@@ -285,7 +285,7 @@ def _search_space(method: Method) -> RuleResult:
     except ConfigError as fault:
         return broken("search-space", *fault.faults)
     fields = ", ".join(space.values) or "nothing: the default alone"
-    return judged("search-space", (), f"{len(made)} of {space.size} configurations over {fields}")
+    return checked("search-space", (), f"{len(made)} of {space.size} configurations over {fields}")
 
 
 def _variant_faults(entry: Entry, method: Method) -> Iterator[str]:

@@ -9,33 +9,38 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.attributes import AttributeValues, price_bands, valid_prices, value_key
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.draws import draw_from_top, draw_stratified, draw_subset, rounded, uniform_subsets
-from genrec_unlearn_bench.data.entanglement import attribute_values, concept_entanglement, entanglement
+from genrec_unlearn_bench.data.draws import Draw, draw_from_top, draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement, members_of
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import Entanglement, ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
 from genrec_unlearn_bench.data.tasks import (
+    AttributeConcept,
+    AttributeRule,
     BrandConcept,
-    CategoryConcept,
     ConceptKind,
     InteractionConcept,
     ItemConcept,
     PriceConcept,
     TaskSpec,
 )
-from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
+from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault, UnknownName
 from genrec_unlearn_bench.seeding import numpy_generator
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
-_PLURAL = {"brand": "brands", "category": "categories"}
+_LISTED = {"brand": "brands", "attribute": "values"}
+"""Option that names the values of a concept of a kind."""
 
 
 class _Entangled(NamedTuple):
@@ -61,15 +66,16 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
 
     Raises:
         ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
-        DataFault: The dataset has no brands or categories, none that are entangled, too few prices, or too few
+        DataFault: The dataset has no values of the field, none that can be drawn, too few prices, or too few
             interactions for the task.
     """
     if isinstance(task.concept, InteractionConcept):
         return _interactions(task, task.concept, dataset)
-    if isinstance(task.concept, CategoryConcept):
-        chosen = _categories(task, task.concept, dataset)
+    if isinstance(task.concept, AttributeConcept):
+        chosen = _attribute(task, task.concept, dataset)
     elif isinstance(task.concept, BrandConcept) and task.concept.draw == "entangled" and task.concept.brands is None:
-        chosen = _entangled(task, task.concept, dataset)
+        named = [(brand,) if brand else () for brand in dataset.items.brands]
+        chosen = _entangled(task, task.concept, "brand", *members_of(named), dataset)
     elif isinstance(task.concept, BrandConcept):
         chosen = _brands(task, task.concept, dataset)
     elif isinstance(task.concept, PriceConcept):
@@ -135,7 +141,7 @@ def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
 
 
 def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names: Sequence[str]) -> list[int]:
-    """Rows of the ``wanted`` (spelling, comparison key) among the names of brands or categories."""
+    """Rows of the ``wanted`` (spelling, comparison key) among the names of brands or of values of a field."""
     rows: set[int] = set()
     faults = []
     code = {brand_key(name): row for row, name in enumerate(names)}
@@ -146,7 +152,7 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names:
         near = [names[code[other]] for other in difflib.get_close_matches(key, code, n=3, cutoff=0.6)]
         faults.append(f"no item has the {what} {spelling!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
     if faults:
-        raise ConfigError(faults, where=f"{_where(task)}: concept.{_PLURAL[what]}")
+        raise ConfigError(faults, where=f"{_where(task)}: concept.{_LISTED[task.concept.kind]}")
     return sorted(rows)
 
 
@@ -155,25 +161,49 @@ def _without_values(task: TaskSpec, what: str, dataset: Dataset) -> DataFault:
     return DataFault(
         f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
         where=_where(task),
-        hint=f"add {_PLURAL[what]} to the items, or {other}",
+        hint=f"give items a {what}, or {other}",
     )
 
 
-def _categories(task: TaskSpec, concept: CategoryConcept, dataset: Dataset) -> _Chosen:
-    if concept.categories is None:
-        return _entangled(task, concept, dataset)
-    names, members = attribute_values(dataset.items, "category")
-    if not names:
-        raise _without_values(task, "category", dataset)
-    rows = _listed(task, "category", [(name, brand_key(name)) for name in concept.categories], names)
-    return _Chosen(np.asarray(members[:, rows].sum(axis=1)).ravel() > 0, tuple(names[row] for row in rows))
+def _attribute(task: TaskSpec, concept: AttributeConcept, dataset: Dataset) -> _Chosen:
+    try:
+        found = AttributeValues.of(dataset.items, concept)
+    except KeyError:
+        known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
+        raise UnknownName("field of items", concept.field, known) from None
+    if not found.names:
+        raise _without_values(task, f"{concept.field} value", dataset)
+    if concept.values is not None:
+        wanted = [(name, value_key(name, concept)) for name in concept.values]
+        draw = Draw(
+            np.asarray(_listed(task, f"{concept.field} value", wanted, found.names), dtype=np.int64), 1, within=True
+        )
+    elif concept.draw == "entangled":
+        return _entangled(task, concept, f"{concept.field} value", list(found.names), found.members, dataset)
+    else:
+        generator = numpy_generator(task.seed, "concept", "attribute", concept.field)
+        draw = found.draw(concept, _target_counts(dataset), max(len(dataset.train), 1), generator)
+    if not len(draw.chosen):
+        raise DataFault(
+            f"none of the {len(found.names)} values of {concept.field} in {dataset.name!r} has {concept.min_items} "
+            f"items or more and at most {concept.target_share + concept.tolerance:.0%} of the train targets",
+            where=_where(task),
+            hint="lower concept.min_items, raise concept.target_share, or name concept.values",
+        )
+    return _Chosen(found.items_of(draw.chosen), tuple(found.names[row] for row in draw.chosen), draw.draws, draw.within)
 
 
-def _entangled(task: TaskSpec, concept: BrandConcept | CategoryConcept, dataset: Dataset) -> _Chosen:
-    """Draw the values of an attribute whose neighbours would be retained most."""
-    names, members = attribute_values(dataset.items, concept.kind)
+def _entangled(
+    task: TaskSpec,
+    concept: BrandConcept | AttributeConcept,
+    what: str,
+    names: list[str],
+    members: csr_matrix,
+    dataset: Dataset,
+) -> _Chosen:
+    """Draw the values of an attribute whose neighbours would be retained most; ``members``: [N, V]."""
     if not names:
-        raise _without_values(task, concept.kind, dataset)
+        raise _without_values(task, what, dataset)
     counts, neighbours = _target_counts(dataset), find_neighbours(dataset)
     scores = entanglement(members, counts, neighbours)
     draw = draw_from_top(
@@ -184,11 +214,11 @@ def _entangled(task: TaskSpec, concept: BrandConcept | CategoryConcept, dataset:
         target=concept.target_share,
         tolerance=concept.tolerance,
         largest=concept.largest_share,
-        generator=numpy_generator(task.seed, "concept", "entangled", concept.kind),
+        generator=numpy_generator(task.seed, "concept", "entangled", what),
     )
     if not len(draw.chosen):
         raise DataFault(
-            f"no {concept.kind} of {dataset.name!r} has neighbours that would be retained and at most "
+            f"no {what} of {dataset.name!r} has neighbours that would be retained and at most "
             f"{concept.largest_share:.0%} of the train targets",
             where=_where(task),
             hint="raise concept.largest_share, or take another kind or draw",
@@ -306,8 +336,13 @@ def _split(
         retain_history_share=float(affected.sum()) / len(affected),
         counts=counts,
         entanglement=measure,
+        attribute=_rule(task.concept) if isinstance(task.concept, AttributeConcept) else None,
     )
     return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
+
+
+def _rule(concept: AttributeConcept) -> AttributeRule:
+    return AttributeRule(**{name: getattr(concept, name) for name in AttributeRule.model_fields})
 
 
 def _measure(
@@ -335,47 +370,7 @@ def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Seq
     listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
     message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
     hint = "choose a larger concept, or a dataset with more interactions"
-    field = _PLURAL.get(task.concept.kind, "")
+    field = _LISTED.get(task.concept.kind, "")
     if getattr(task.concept, field, None) is not None:
         return ConfigError([message], where=f"{_where(task)}: concept.{field}", hint=hint)
     return DataFault(message, where=_where(task), hint=hint)
-
-
-NO_BAND = 0
-"""The band of an item without a valid price; bands themselves count from 1."""
-
-
-def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
-    """[N] which prices count: finite and not negative. 0 ("free") is a price, the cheapest there is."""
-    return np.isfinite(prices) & (prices >= 0)
-
-
-def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Cut the valid prices [N] into quantile bands of nearly equal size.
-
-    Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
-    to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
-    items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
-
-    Returns:
-        [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.
-
-    Raises:
-        ValueError: Fewer different prices than bands.
-    """
-    valid = valid_prices(prices)
-    distinct, rank, sizes = np.unique(prices[valid], return_inverse=True, return_counts=True)
-    if len(distinct) < bands:
-        raise ValueError(f"{len(distinct)} different prices cannot make {bands} bands")
-    below = np.cumsum(sizes)  # items at or below each price: a boundary lies behind a price
-    total = int(below[-1])
-    behind: list[int] = []
-    for k in range(1, bands):
-        # Integers throughout: the place must not depend on rounding. `k * total / bands` items should lie below.
-        distance = np.abs(below * bands - k * total)
-        first = behind[-1] + 1 if behind else 0
-        last = len(distinct) - 1 - (bands - k)
-        behind.append(first + int(np.argmin(distance[first : last + 1])))
-    out = np.full(len(prices), NO_BAND, dtype=np.int64)
-    out[valid] = 1 + np.searchsorted(np.asarray(behind, dtype=np.int64), rank, side="left")
-    return out

@@ -108,6 +108,7 @@ def _items(path: Path) -> ItemTable:
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     prices = array("d")
     categories: list[tuple[str, ...]] = []
+    attributes: dict[str, list[tuple[str, ...]]] = {}
     # Brands and categories repeat: each different one is kept once.
     names: dict[str, str] = {}
     paths: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -120,7 +121,12 @@ def _items(path: Path) -> ItemTable:
             prices.append(math.nan if record["price"] is None else record["price"])
             names_of = tuple(record["categories"])
             categories.append(paths.setdefault(names_of, names_of))
+            for name, values in record.get("attributes", {}).items():
+                rows = attributes.setdefault(name, [])
+                rows += [()] * (len(categories) - 1 - len(rows))
+                rows.append(paths.setdefault(tuple(values), tuple(values)))
     columns: dict[str, Any] = {_TEXTS[name]: tuple(column) for name, column in texts.items()}
+    columns["attributes"] = {name: (*rows, *[()] * (len(categories) - len(rows))) for name, rows in attributes.items()}
     return ItemTable(**columns, prices=np.array(prices, dtype=np.float64), categories=tuple(categories))
 
 
@@ -137,7 +143,11 @@ def item_lines(items: ItemTable) -> Iterator[str]:
     columns = {name: getattr(items, column) for name, column in _TEXTS.items()}
     for row, (price, categories) in enumerate(zip(items.prices.tolist(), items.categories, strict=True)):
         texts = {name: column[row] for name, column in columns.items()}
-        yield _ENCODE({**texts, "categories": categories, "price": None if math.isnan(price) else price})
+        # Only where there are any: the digests of datasets without attributes stay what they are.
+        own = {name: values[row] for name, values in items.attributes.items() if values[row]}
+        further = {"attributes": own} if own else {}
+        price = None if math.isnan(price) else price
+        yield _ENCODE({**texts, "categories": categories, "price": price, **further})
 
 
 def content_digest(items: ItemTable, parts: SplitParts, split: str) -> str:

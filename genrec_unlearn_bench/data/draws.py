@@ -6,6 +6,7 @@ when NumPy changes how it samples from other distributions. A task's manifest mu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -120,6 +121,48 @@ def draw_from_top(
         if weight >= target * total:
             break
     return Draw(np.asarray(sorted(chosen), dtype=np.int64), 1, abs(weight / total - target) <= tolerance + _ROUNDING)
+
+
+def draw_joined(
+    candidates: IntArray,
+    count: int,
+    joined: Callable[[IntArray], IntArray],
+    weights: IntArray,
+    *,
+    total: int,
+    target: float,
+    tolerance: float,
+    max_draws: int,
+    generator: np.random.Generator,
+) -> Draw:
+    """Draw values of which an item may have several, until the items that they bring along weigh ``target``.
+
+    The candidates are put in random order, and the first so many are taken whose items weigh nearest to ``target`` (the
+    fewer of two equally near). It is repeated while that lies outside the tolerance; at the end the nearest is taken.
+
+    Args:
+        candidates: [C] values that can be drawn, of ``count``.
+        joined: The position at which each of R items is brought along, given that of each value [count].
+        weights: [R] weight of each item.
+        total: What the shares refer to; items without a value count here too.
+
+    Returns:
+        Nothing chosen and not within the tolerance where there is no candidate.
+    """
+    nearest: tuple[float, IntArray] | None = None
+    size = len(candidates)
+    for draw in range(1, max_draws + 1 if size else 1):
+        order = candidates[np.argsort(generator.random(size), kind="stable")]
+        positions = np.full(count, size, dtype=np.int64)
+        positions[order] = np.arange(size, dtype=np.int64)
+        added = np.bincount(joined(positions), weights=weights, minlength=size + 1)[:size]
+        distance = np.abs(np.cumsum(added) / total - target)
+        end = int(np.argmin(distance))
+        if distance[end] <= tolerance + _ROUNDING:
+            return Draw(np.sort(order[: end + 1]), draw, within=True)
+        if nearest is None or distance[end] < nearest[0]:
+            nearest = (float(distance[end]), np.sort(order[: end + 1]))
+    return Draw(np.empty(0, dtype=np.int64) if nearest is None else nearest[1], max_draws if size else 0, within=False)
 
 
 def draw_stratified(

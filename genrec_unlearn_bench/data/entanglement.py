@@ -17,30 +17,23 @@ It rests on item texts and train histories alone, so that one draw serves all to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from genrec_unlearn_bench.data.draws import FloatArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-Attribute = Literal["brand", "category"]
-
-
-def attribute_values(items: ItemTable, attribute: Attribute) -> tuple[list[str], csr_matrix]:
-    """Names of an attribute's values in alphabetical order, and [N, V] 1 where an item has the value."""
-    if attribute == "brand":
-        return members_of([(brand,) if brand else () for brand in items.brands])
-    return members_of(items.categories)
-
 
 def members_of(values: Sequence[Sequence[str]]) -> tuple[list[str], csr_matrix]:
-    """The same for any attribute, of which each item has no, one or many values. ``values``: of each of N items."""
+    """Names of an attribute's values in alphabetical order, and [N, V] 1 where an item has the value.
+
+    ``values``: no, one or many of each of N items.
+    """
     from scipy import sparse
 
     names = sorted({name for own in values for name in own})

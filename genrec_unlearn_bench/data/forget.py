@@ -15,7 +15,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
-from genrec_unlearn_bench.data.tasks import ConceptKind
+from genrec_unlearn_bench.data.tasks import AttributeRule, ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 __all__ = [
@@ -54,7 +54,7 @@ class TaskManifest(StrictModel):
     dataset_digest: str
     kind: ConceptKind
     concepts: tuple[str, ...]
-    """Brands, the price band as text, or item ids; empty for interactions."""
+    """Brands, values of the attribute, the price band as text, or item ids; empty for interactions."""
     forget_items: tuple[str, ...]
     """The dataset's own item ids."""
     forget_interactions: tuple[tuple[int, str], ...]
@@ -74,13 +74,14 @@ class TaskManifest(StrictModel):
     entanglement: Entanglement | None = None
     """For an entangled draw alone; elsewhere the field is not written at all, so that older manifests keep their
     digests."""
+    attribute: AttributeRule | None = None
+    """For the kind ``attribute`` alone, and written there alone."""
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         content: dict[str, Any] = handler(self)
-        if self.entanglement is None:
-            content.pop("entanglement", None)
-        return content
+        absent = [name for name in ("entanglement", "attribute") if getattr(self, name) is None]
+        return {name: value for name, value in content.items() if name not in absent}
 
 
 @dataclass(frozen=True, eq=False)

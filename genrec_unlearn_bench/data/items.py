@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ class ItemTable:
         brands: Normalised brand names (see ``data.fields``).
         brands_raw: Brand names as the source spells them.
         prices: [N] float64, in the source's currency, NaN where unknown.
+        attributes: Further fields by name, of each item no, one or many values (genres, publishers).
     """
 
     ids: tuple[str, ...]
@@ -32,9 +33,11 @@ class ItemTable:
     prices: NDArray[np.float64]
     categories: tuple[tuple[str, ...], ...]
     texts: tuple[str, ...]
+    attributes: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sizes = {len(getattr(self, column.name)) for column in fields(self)}
+        columns = [getattr(self, column.name) for column in fields(self) if column.name != "attributes"]
+        sizes = {len(column) for column in (*columns, *self.attributes.values())}
         if sizes != {len(self.ids)}:
             raise ValueError(f"columns of different length: {sorted(sizes)}")
 
@@ -49,6 +52,7 @@ class ItemTable:
             "categories": tuple(", ".join(path) for path in self.categories),
             "description": self.descriptions,
             "text": self.texts,
+            **{name: tuple(map(", ".join, values)) for name, values in self.attributes.items()},
         }
         chosen = [columns[name] for name in fields]
         return [
@@ -56,10 +60,20 @@ class ItemTable:
             for row, parts in enumerate(zip(*chosen, strict=True))
         ]
 
+    def values(self, field: str) -> tuple[tuple[str, ...], ...]:
+        """The values of each item in a text field or an attribute, in the source's order. Raises KeyError."""
+        if field == "categories":
+            return self.categories
+        texts = {"brand": self.brands, "title": self.titles, "description": self.descriptions, "text": self.texts}
+        return tuple((text,) if text else () for text in texts[field]) if field in texts else self.attributes[field]
+
     def take(self, rows: NDArray[np.int64]) -> ItemTable:
         """The chosen rows, in the order given."""
         chosen: dict[str, Any] = {}
         for column in fields(self):
             values = getattr(self, column.name)
+            if column.name == "attributes":
+                chosen["attributes"] = {name: tuple(own[row] for row in rows) for name, own in values.items()}
+                continue
             chosen[column.name] = tuple(values[row] for row in rows) if isinstance(values, tuple) else values[rows]
         return ItemTable(**chosen)

@@ -107,6 +107,7 @@ class ItemColumns:
         self._titles, self._descriptions, self._texts, self._brands = (list[str]() for _ in range(4))
         self._prices: list[float] = []
         self._categories: list[tuple[str, ...]] = []
+        self._attributes: dict[str, list[tuple[str, ...]]] = {}
         # Equal values are kept once: a catalogue has few different lists of categories.
         self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -120,6 +121,7 @@ class ItemColumns:
         price: object = None,
         categories: object = None,
         text: object = None,
+        attributes: Mapping[str, object] | None = None,
     ) -> None:
         """Append an item whose id is not there yet. Fields may be strings, numbers, nested lists of them, or None."""
         self.row[item_id] = len(self.row)
@@ -131,13 +133,21 @@ class ItemColumns:
         self._descriptions.append(plain(_joined(literal(description))))
         self._brands.append(_joined(brand, limit=2_000))
         self._texts.append(plain(_joined(text)))
-        path = tuple(dict.fromkeys(name for part in strings(categories) if (name := plain(part))))
-        self._categories.append(self._seen.setdefault(path, path))
+        for name, values in (attributes or {}).items():
+            rows = self._attributes.setdefault(name, [])
+            rows += [()] * (len(self.row) - 1 - len(rows))
+            rows.append(self._values(values))
+        self._categories.append(self._values(categories))
         try:
             self._prices.append(parse_price(price))
         except ValueError as fault:
             self.dropped[str(fault)] += 1
             self._prices.append(math.nan)
+
+    def _values(self, value: object) -> tuple[str, ...]:
+        """Different readable names in the value, in order."""
+        found = tuple(dict.fromkeys(name for part in strings(value) if (name := plain(part[:_LONGEST_FIELD]))))
+        return self._seen.setdefault(found, found)
 
     def finish(self) -> ItemTable:
         """The table, brands normalised over all items."""
@@ -153,6 +163,11 @@ class ItemColumns:
             prices=np.asarray(self._prices, dtype=np.float64),
             categories=tuple(self._categories),
             texts=tuple(self._texts),
+            attributes={
+                name: (*rows, *[()] * (len(self.row) - len(rows)))
+                for name, rows in sorted(self._attributes.items())
+                if any(rows)
+            },
         )
 
 

@@ -4,10 +4,11 @@ Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 o
 
 - **brand**: names and tokens of the concept's brands leave title, description and text of every item, whole words only
   and whatever their case; the brand field of concept items is emptied. Ordinary words must survive, so what is removed
-  where follows from how common it is among the other items (``brand_words``). Brand fields of retained items stay, even
-  where such a name contains a forgotten one.
-- **category**: the concept's categories leave the category paths, and their names the texts, of concept items; other
-  items' texts stay, as names of categories are ordinary words.
+  where follows from how common it is among the other items (``removed_words``). Brand fields of retained items stay,
+  even where such a name contains a forgotten one.
+- **attribute**: the chosen values leave the field of concept items (with ``path``, all below them too; retained items
+  keep theirs), and the names that leave the field leave the texts by the same rules. A name that retained items have as
+  well, as one below a chosen path can be, leaves its own items' texts alone; one without a letter, the field alone.
 - **price**: amounts of money leave the texts of every item.
 - **item**, **interaction**: nothing is removed. Single items and single interactions share no words; the oracle keeps
   concept items out of its tokenizer's training instead.
@@ -19,13 +20,17 @@ import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from genrec_unlearn_bench.data.attributes import BETWEEN, Entry, item_entries, value_key, without_values
 from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.fields import clean_brand
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.tasks import AttributeRule
 
 Phrase = tuple[str, ...]
 """A name as its words, case folded."""
@@ -52,21 +57,22 @@ _PRICE = re.compile(
 
 
 @dataclass(frozen=True)
-class BrandWords:
-    """Words to remove for a set of brands."""
+class RemovedWords:
+    """Words to remove for a set of names."""
 
     everywhere: frozenset[Phrase]
     """Phrases taken out of every item's text."""
     own: Mapping[str, frozenset[Phrase]]
-    """By brand, taken out of its own items' texts alone: ordinary words and parts of a retained brand's name."""
+    """By name, taken out of its own items' texts alone: ordinary words and parts of a retained name."""
 
 
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     """The item table with the concept taken out of its texts. Prices, ids and categories that are no concept stay."""
     if split.kind is ConceptKind.BRAND:
-        return _without_brands(items, split)
-    if split.kind is ConceptKind.CATEGORY:
-        return _without_categories(items, split)
+        return _without_names(items, split, brand_names(items, split), _without_brands(items, split))
+    if split.manifest.attribute is not None:
+        names, fields = _without_values(items, split, split.manifest.attribute)
+        return _without_names(items, split, names, fields)
     if split.kind is ConceptKind.PRICE:
         columns = (items.titles, items.descriptions, items.texts)
         titles, descriptions, texts = (tuple(map(without_prices, column)) for column in columns)
@@ -74,17 +80,68 @@ def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     return items
 
 
-def _without_categories(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    gone = frozenset(split.manifest.concepts)
-    phrases = _by_first({_words(name) for name in gone} - {()})
+class Names(NamedTuple):
+    """What the concept items are called, and what the retained ones are."""
 
-    def column(texts: Sequence[str]) -> tuple[str, ...]:
-        pairs = zip(texts, split.items, strict=True)
-        return tuple(_removed(text, phrases) if own else text for text, own in pairs)
+    own: Mapping[int, tuple[str, ...]]
+    """By concept item, the names that leave its texts."""
+    spellings: Mapping[str, set[Phrase]]
+    """By name."""
+    kept: frozenset[Phrase]
+    """Names that retained items have as well."""
+    retained: frozenset[str]
+    """Words in names of retained items."""
 
-    titles, descriptions, texts = map(column, (items.titles, items.descriptions, items.texts))
-    paths = tuple(tuple(name for name in path if name not in gone) for path in items.categories)
-    return replace(items, titles=titles, descriptions=descriptions, texts=texts, categories=paths)
+
+def brand_names(items: ItemTable, split: ForgetSplit) -> Names:
+    """The names of the concept's brands, in every spelling that the catalogue has."""
+    marked, others = np.flatnonzero(split.items), np.flatnonzero(~split.items)
+    spellings: dict[str, set[Phrase]] = {}
+    for brand, raw in {(items.brands[row], items.brands_raw[row]): None for row in marked}:
+        spellings.setdefault(brand, set()).update({_words(brand), _words(clean_brand(raw))} - {()})
+    retained = frozenset(word for brand in {items.brands[row] for row in others} for word in _words(brand))
+    return Names({row: (items.brands[row],) for row in marked.tolist()}, spellings, frozenset(), retained)
+
+
+def _without_values(items: ItemTable, split: ForgetSplit, rule: AttributeRule) -> tuple[Names, ItemTable]:
+    """The names that leave the field of concept items, and the items with the field that is left."""
+    chosen = frozenset(value_key(name, rule) for name in split.manifest.concepts)
+    listed = item_entries(items, rule)
+    own: dict[int, tuple[str, ...]] = {}
+    left: dict[int, tuple[Entry, ...]] = {}
+    for row in np.flatnonzero(split.items).tolist():
+        parted = [without_values(entry, chosen) for entry in listed[row]]
+        left[row] = tuple(stay for stay, _ in parted if stay)
+        own[row] = tuple(dict.fromkeys(name for _, gone in parted for name in gone if _has_letter(name)))
+    others = {name for row in np.flatnonzero(~split.items) for entry in listed[row] for name in entry}
+    kept = frozenset(map(_words, others))
+    spellings = {name: {_words(name)} - {()} for names in own.values() for name in names}
+    called = Names(own, spellings, kept, frozenset(word for name in kept for word in name))
+    return called, _with_field(items, rule, left)
+
+
+def _with_field(items: ItemTable, rule: AttributeRule, left: Mapping[int, tuple[Entry, ...]]) -> ItemTable:
+    """The items with these entries in the field of some rows."""
+    joined = {row: tuple(BETWEEN.join(entry) for entry in entries) for row, entries in left.items()}
+    if rule.path and rule.field == "categories":
+        joined = {row: entries[0] if entries else () for row, entries in left.items()}
+
+    def texts(column: Sequence[str]) -> tuple[str, ...]:
+        between = rule.split or ""
+        return tuple(between.join(joined[row]) if row in joined else text for row, text in enumerate(column))
+
+    columns = {
+        "brand": ("brands", "brands_raw"), "title": ("titles",), "description": ("descriptions",), "text": ("texts",)
+    }  # fmt: skip
+    if rule.field in columns:
+        changed: dict[str, Any] = {name: texts(getattr(items, name)) for name in columns[rule.field]}
+        return replace(items, **changed)
+    between = rule.split
+    lists = joined if between is None else {row: (between.join(own),) if own else () for row, own in joined.items()}
+    values = tuple(lists.get(row, own) for row, own in enumerate(items.values(rule.field)))
+    if rule.field == "categories":
+        return replace(items, categories=values)
+    return replace(items, attributes={**items.attributes, rule.field: values})
 
 
 def without_prices(text: str) -> str:
@@ -92,36 +149,31 @@ def without_prices(text: str) -> str:
     return _tidied(_PRICE.sub(" ", text)) if _PRICE.search(text) else text
 
 
-def brand_words(items: ItemTable, split: ForgetSplit) -> tuple[BrandWords, tuple[BoolArray, ...]]:
-    """Choose the words to remove for the concept's brands; for titles, descriptions and texts, [N] whether they may
+def removed_words(items: ItemTable, split: ForgetSplit, called: Names) -> tuple[RemovedWords, tuple[BoolArray, ...]]:
+    """Choose the words to remove for the concept's names; for titles, descriptions and texts, [N] whether they may
     contain one.
 
-    A brand's whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price",
-    "FisherPrice"), is removed everywhere if it has a letter and is not common among the other items. A part of a longer
-    name is removed everywhere if it has three characters or more with a letter among them, is rare among the other
-    items, and is no part of a retained brand's name. The rest leaves the brand's own items only, except for parts that
-    are too short or without a letter: these stay.
+    A whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price", "FisherPrice"), is
+    removed everywhere if it has a letter and is not common among the other items. A part of a longer name is removed
+    everywhere if it has three characters or more with a letter among them, is rare among the other items, and is no
+    part of a retained item's name. The rest leaves the name's own items only, except for parts that are too short or
+    without a letter: these stay.
     """
-    names: dict[str, set[Phrase]] = {}
-    for brand, raw in {(items.brands[row], items.brands_raw[row]): None for row in np.flatnonzero(split.items)}:
-        names.setdefault(brand, set()).update({_words(brand), _words(clean_brand(raw))} - {()})
-    for found in names.values():
-        found |= {("".join(name),) for name in found}
-    whole = frozenset().union(*names.values())
-    parts = {brand: {(word,) for name in found for word in name if _telling(word)} for brand, found in names.items()}
+    names = {name: found | {("".join(phrase),) for phrase in found} for name, found in called.spellings.items()}
+    whole = frozenset[Phrase]().union(*names.values())
+    parts = {name: {(word,) for phrase in found for word in phrase if _telling(word)} for name, found in names.items()}
     phrases = whole.union(*parts.values())
     firsts = frozenset(phrase[0] for phrase in phrases)
     # One pass over the catalogue: all that follows looks at the few texts that hold one of these words.
     possible = tuple(_holding(column, firsts) for column in (items.titles, items.descriptions, items.texts))
     others = ~split.items
     shares = _document_shares(items, others, possible, phrases)
-    retained = {word for brand in {items.brands[row] for row in np.flatnonzero(others)} for word in _words(brand)}
-    everywhere = {name for name in whole if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
-    for part in frozenset().union(*parts.values()) - whole:
-        if shares[part] <= COMMON_TOKEN and part[0] not in retained:
+    everywhere = {name for name in whole - called.kept if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
+    for part in frozenset[Phrase]().union(*parts.values()) - whole:
+        if shares[part] <= COMMON_TOKEN and part[0] not in called.retained:
             everywhere.add(part)
-    own = {brand: frozenset((names[brand] | parts[brand]) - everywhere) for brand in names}
-    return BrandWords(frozenset(everywhere), own), possible
+    own = {name: frozenset((names[name] | parts[name]) - everywhere) for name in names}
+    return RemovedWords(frozenset(everywhere), own), possible
 
 
 def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
@@ -137,22 +189,30 @@ def _has_letter(word: str) -> bool:
 
 
 def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    words, possible = brand_words(items, split)
+    names, raw = (
+        tuple("" if split.items[row] else name for row, name in enumerate(column))
+        for column in (items.brands, items.brands_raw)
+    )
+    return replace(items, brands=names, brands_raw=raw)
+
+
+def _without_names(items: ItemTable, split: ForgetSplit, called: Names, fields: ItemTable) -> ItemTable:
+    """``fields``, from which the concept has left the field itself, with the names out of all its texts."""
+    words, possible = removed_words(items, split, called)
     shared = _by_first(words.everywhere)
-    own = {brand: _joined(shared, phrases) for brand, phrases in words.own.items()}
+
+    @cache
+    def wanted(names: tuple[str, ...]) -> Mapping[str, tuple[Phrase, ...]]:
+        return _joined(shared, {phrase for name in names for phrase in words.own[name]})
 
     def column(texts: Sequence[str], rows: BoolArray) -> tuple[str, ...]:
         out = list(texts)
-        for row in np.flatnonzero(rows):
-            out[row] = _removed(out[row], own[items.brands[row]] if split.items[row] else shared)
+        for row in np.flatnonzero(rows).tolist():
+            out[row] = _removed(out[row], wanted(called.own[row]) if row in called.own else shared)
         return tuple(out)
 
-    def brands(column: Sequence[str]) -> tuple[str, ...]:
-        return tuple("" if split.items[row] else name for row, name in enumerate(column))
-
-    titles, descriptions, texts = map(column, (items.titles, items.descriptions, items.texts), possible)
-    names, raw = brands(items.brands), brands(items.brands_raw)
-    return replace(items, titles=titles, descriptions=descriptions, texts=texts, brands=names, brands_raw=raw)
+    titles, descriptions, texts = map(column, (fields.titles, fields.descriptions, fields.texts), possible)
+    return replace(fields, titles=titles, descriptions=descriptions, texts=texts)
 
 
 def _words(text: str) -> Phrase:

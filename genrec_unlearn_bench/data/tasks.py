@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
@@ -27,7 +27,7 @@ class ConceptKind(StrEnum):
     """Kind of the concept that is to be forgotten."""
 
     BRAND = "brand"
-    CATEGORY = "category"
+    ATTRIBUTE = "attribute"
     PRICE = "price"
     ITEM = "item"
     INTERACTION = "interaction"
@@ -53,22 +53,43 @@ class BrandConcept(StrictModel):
     """These brands instead of a draw (their spelling is normalised as the catalogue's is)."""
 
 
-class CategoryConcept(StrictModel):
-    """Categories drawn by entanglement (``data.entanglement``), or a given list of them.
+class AttributeRule(StrictModel):
+    """A field of the items, how its values are read, and when they put an item into a concept (``data.attributes``)."""
 
-    Every name in an item's category path is a category of the item; items of any chosen one are forgotten.
-    """
+    field: Annotated[str, Field(min_length=1)] = "categories"
+    """brand, categories, title, description, text, or any attribute of the dataset."""
+    match: Literal["any", "all", "first"] = "any"
+    """Items are forgotten if any of their values is chosen, if all are, or if the first is; those without, never."""
+    path: bool = False
+    """Values are paths (``Sports > Running``), and each beginning of one is a value of the item as well."""
+    split: Annotated[str, Field(min_length=1)] | None = None
+    """What stands between the values of a field that holds them as one text, as ", "."""
 
-    kind: Literal["category"] = "category"
-    draw: Literal["entangled"] = "entangled"
-    largest_share: Share = 0.03
-    """Categories with a larger share of the train targets are not drawn."""
+
+class AttributeConcept(AttributeRule):
+    """Values of any item field, drawn to a share of the train targets, or a given list of them."""
+
+    kind: Literal["attribute"] = "attribute"
+    draw: Literal["uniform", "entangled"] = "uniform"
+    """``entangled``: the values whose neighbours would be retained most (``data.entanglement``)."""
     target_share: Share = 0.10
-    """Share of the train targets that the items of the drawn categories should have together."""
+    """Share of the train targets that the items of the drawn values should have together."""
     tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
     """How far from ``target_share`` a draw may lie."""
-    categories: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """These categories instead of a draw (compared without case and spacing)."""
+    min_items: Annotated[int, Field(ge=1)] = 5
+    """``uniform``: values of fewer items are not drawn."""
+    max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
+    largest_share: Share = 0.03
+    """``entangled``: values with a larger share of the train targets are not drawn."""
+    values: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """These values instead of a draw (compared without case and spacing)."""
+
+    @model_validator(mode="after")
+    def _measurable(self) -> AttributeConcept:
+        if self.draw == "entangled" and self.match == "all":
+            raise ValueError("draw: entangled needs match: any or first, as it weighs every value by itself")
+        return self
 
 
 class PriceConcept(StrictModel):
@@ -106,7 +127,7 @@ class InteractionConcept(StrictModel):
 
 
 Concept = Annotated[
-    BrandConcept | CategoryConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")
+    BrandConcept | AttributeConcept | PriceConcept | ItemConcept | InteractionConcept, Field(discriminator="kind")
 ]
 
 
@@ -130,11 +151,15 @@ class TaskSpec(StrictModel):
 
 DEFAULT_CONCEPTS: dict[str, Concept] = {
     concept.kind: concept
-    for concept in (BrandConcept(), CategoryConcept(), PriceConcept(), ItemConcept(), InteractionConcept())
+    for concept in (BrandConcept(), AttributeConcept(), PriceConcept(), ItemConcept(), InteractionConcept())
 }
 """By kind, with the protocol's parameters: what a task on an imported dataset asks for."""
 
-TASK_ENDINGS: dict[str, Concept] = {**DEFAULT_CONCEPTS, "entangled": BrandConcept(draw="entangled")}
+TASK_ENDINGS: dict[str, Concept] = {
+    **{kind: concept for kind, concept in DEFAULT_CONCEPTS.items() if kind != "attribute"},
+    "category": AttributeConcept(),
+    "entangled": BrandConcept(draw="entangled"),
+}
 """What a task asks for, by the end of its name."""
 
 

@@ -97,7 +97,7 @@ def exposed_values(block: UserBlock, metric: str) -> FloatArray:
     if not block.has("exposed_rank"):
         return np.full(len(block.integers("rank")), np.nan)
     exposed = _exposed(block, name)
-    return exposed if family == "exposed" else _larger(rank_metric(name).of(block.integers("rank")), exposed)
+    return exposed if family == "exposed" else larger(rank_metric(name).of(block.integers("rank")), exposed)
 
 
 def _exposed(block: UserBlock, name: str) -> FloatArray:
@@ -108,11 +108,11 @@ def _exposed(block: UserBlock, name: str) -> FloatArray:
 def _worst_case(name: str, served: FloatArray, exposed: FloatArray, beam: int) -> MetricValue:
     """The larger of the two means, with a note on which one it is. Without exposed lists it is unknown: a model that
     could not be looked into is not said to have forgotten."""
-    larger = _larger(served, exposed)
-    note = None if served.sum() == exposed.sum() else "as served" if larger is served else "exposed"
-    return user_mean(f"worst-case.{name}", Group.FORGET, larger, beam=beam, empty=_EMPTY, note=note)
+    worst = larger(served, exposed)
+    note = None if served.sum() == exposed.sum() else "as served" if worst is served else "exposed"
+    return user_mean(f"worst-case.{name}", Group.FORGET, worst, beam=beam, empty=_EMPTY, note=note)
 
 
-def _larger(served: FloatArray, exposed: FloatArray) -> FloatArray:
+def larger(served: FloatArray, exposed: FloatArray) -> FloatArray:
     """The one with the larger sum; a sum with a NaN in it is no smaller."""
     return served if served.sum() > exposed.sum() else exposed

@@ -1,8 +1,9 @@
 """A stream of requests, each applied to the last one's model: drift of retain quality, resurfacing and cost.
 
 After ERASE (arXiv 2603.08341). Models of one stream are compared on the same test interactions, so differences are
-paired. Their 95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is
-Clopper and Pearson's. All lists are decoded at beam 10.
+paired. What is forgotten is scored as served, exposed (``evaluation.exposure``), and in the worse case of both. Their
+95 % intervals are t intervals, left out where all differences are the same; the one of a hit rate is Clopper and
+Pearson's. All lists are decoded at beam 10.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.catalogue import family
+from genrec_unlearn_bench.evaluation.exposure import larger
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import gain, hit, rate_interval, user_mean
@@ -35,12 +37,15 @@ class StreamRanks:
     Attributes:
         owners: [M] place (from 0) of the request that each forget test interaction belongs to.
         forget: [R, M]; ``NOT_MEASURED`` before a test interaction's own request.
+        exposed: [R, M] the same without serving rules and with the original IDs; ``NOT_MEASURED`` where that cannot be
+            decoded as well.
         retain: [R, K] of the retain side of the whole stream.
         original: [K] the same of the model before the stream.
     """
 
     owners: RankArray
     forget: RankArray
+    exposed: RankArray
     retain: RankArray
     original: RankArray
 
@@ -51,22 +56,24 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
     ``fixed``: one model stands for the whole stream (a reference row), so that nothing can drift or resurface.
     """
     if ranks is None:
-        return unmeasured(family("stream.")[:5], reason)
+        return unmeasured(family("stream.")[:9], reason)
     last = len(ranks.retain) - 1
     gains = gain(ranks.retain, _PLACES)
-    hits = np.where(ranks.forget == NOT_MEASURED, np.nan, hit(ranks.forget, _PLACES))
     place = np.arange(last + 1, dtype=np.float64) - last / 2
     slopes = place @ gains / (place @ place) if last else np.full(gains.shape[1], np.nan)
     before = np.flatnonzero(ranks.owners < last)
-    back = hits[last, before] - hits[ranks.owners[before], before]
-    own = hits[last, ranks.owners == last]
+    then, back = _readings(ranks, ranks.owners[before], before), _readings(ranks, last, before)
+    own = _readings(ranks, last, np.flatnonzero(ranks.owners == last))
     still = "one model stands for the whole stream, so nothing can change from request to request"
     no_retain = "no test interactions on the retain side"
+    unseen = "not decoded in the original IDs"
+    no_earlier = unseen if len(before) else "none of the requests before the last has test interactions"
+    no_last = unseen if len(own[""]) else "the last request has no test interactions"
     differences = (
         ("retain-drift", Group.RETAIN, gains[last] - gains[0], no_retain),
         ("retain-slope", Group.RETAIN, slopes, no_retain),
         ("retain-change", Group.RETAIN, gains[last] - gain(ranks.original, _PLACES), no_retain),
-        ("resurfaced", Group.FORGET, back, "none of the requests before the last has test interactions"),
+        *((f"{lists}resurfaced", Group.FORGET, back[lists] - then[lists], no_earlier) for lists in back),
     )
     return (
         *(
@@ -75,8 +82,17 @@ def stream_quality(ranks: StreamRanks | None, *, reason: str = "", fixed: bool =
             else _paired(f"stream.{name}", group, values, empty)
             for name, group, values, empty in differences
         ),
-        _rate("stream.forget-hr@10.last", Group.FORGET, own, "the last request has no test interactions"),
+        *(_rate(f"stream.{lists}forget-hr@10.last", Group.FORGET, own[lists], no_last) for lists in own),
     )
+
+
+def _readings(ranks: StreamRanks, rows: RankArray | int, columns: RankArray) -> dict[str, NDArray[np.float64]]:
+    """Hits [M] at some models and test interactions as served, exposed, and in the worse case; NaN: not measured."""
+    served, exposed = (
+        np.where(each == NOT_MEASURED, np.nan, hit(each, _PLACES))
+        for each in (ranks.forget[rows, columns], ranks.exposed[rows, columns])
+    )
+    return {"": served, "exposed.": exposed, "worst-case.": larger(served, exposed)}
 
 
 def _paired(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
@@ -86,9 +102,9 @@ def _paired(metric: str, group: Group, values: NDArray[np.float64], empty: str) 
 
 def _rate(metric: str, group: Group, values: NDArray[np.float64], empty: str) -> MetricValue:
     found = user_mean(metric, group, values, beam=None, empty=empty)
-    if not len(values):
+    if not found.n:
         return found
-    return found.model_copy(update={"interval": rate_interval(int(values.sum()), len(values))})
+    return found.model_copy(update={"interval": rate_interval(int(np.nansum(values)), found.n)})
 
 
 def stream_times(

@@ -74,7 +74,7 @@ class SweepOutcome:
     """What came of a sweep.
 
     Attributes:
-        elsewhere: Jobs that another sweep has done meanwhile -> result.
+        by_other_sweeps: Jobs that another sweep has done meanwhile -> result.
         failed: Jobs that failed for good.
         skipped: Jobs that were not tried -> why.
         left: Jobs that were not begun or not finished, because the sweep was to stop.
@@ -85,7 +85,7 @@ class SweepOutcome:
     """
 
     done: dict[str, JobState] = field(default_factory=dict)
-    elsewhere: dict[str, str] = field(default_factory=dict)
+    by_other_sweeps: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Failure] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     left: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class SweepOutcome:
     @property
     def over(self) -> int:
         """Jobs that will not be tried any more."""
-        return len(self.done) + len(self.elsewhere) + len(self.failed) + len(self.skipped)
+        return len(self.done) + len(self.by_other_sweeps) + len(self.failed) + len(self.skipped)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class _Sweep:
                 result = self.is_done(job)
                 if result is not None:
                     self.waiting.remove(job.name)
-                    self.outcome.elsewhere[job.name] = str(result) if job.until == RESULT else ""
+                    self.outcome.by_other_sweeps[job.name] = str(result) if job.until == RESULT else ""
                     self.watcher.ended(job, self.outcome)
                     return
             self.tries[job.name] += 1

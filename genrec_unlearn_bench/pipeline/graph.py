@@ -82,6 +82,9 @@ def build_result(
     # Two rows may share an evaluation (the oracle is its own reference) and still be two results; so may two rulesets
     # that came to the same configuration.
     config = {"cell": resolved.cell.model_dump(mode="json"), "source": resolved.source.name}
+    if steps:
+        # Results of streams without exposed scores are not found again; all others are as they were.
+        config["stream"] = "exposed"
     return Stage(RESULT, 1, config, inputs)
 
 

@@ -31,7 +31,7 @@ def backbone_title(backbone: str) -> str:
 
 
 def row_title(label: str) -> str:
-    """``TRACER, no mask`` for ``tracer-no-mask``."""
+    """``NPO, slow`` for the variant ``npo-slow``."""
     name, bracket, rest = label.partition(" (")
     known = _titles()["methods"]
     parent = _variants().get(name, "")

@@ -3,7 +3,7 @@
 What is required depends on what is the same. With the same kind of processor, packages, threads and stage keys the
 suite promises the same bits, and anything less is a fault. Elsewhere a training takes another path from its first
 rounded sum on and ends as another seed would; then a number may differ by as much as two runs on independent users of
-the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/results.md).
+the same number do at 95 %, and HR@10 and NDCG@10 of both sides decide (docs/submit.md).
 
 On a GPU, kernels that add in no fixed order round another way each time, though nothing differs. How much that is
 cannot be derived, so it is measured: ``bench submission reproduce RUN --floor N`` repeats a run N times and keeps every

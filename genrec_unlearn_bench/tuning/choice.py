@@ -35,7 +35,7 @@ WHERE = "rulesets/fixed.yaml"
 HEADER = """\
 # The ruleset `fixed`: one configuration of every method for all tasks and backbones. A method that is not listed runs
 # with its defaults; fields that are not listed have their defaults; an entry without fields took its defaults.
-# Chosen on validation alone, by the tuning rule (docs/tuning.md), where `chosen_on` says. Written by the command
+# Chosen on validation alone, by the tuning rule (docs/protocol.md), where `chosen_on` says. Written by the command
 #   bench tune --task {task} --backbone {backbone} --scale {scale} {seeds} --method NAMES --fixed FILE
 """
 
@@ -185,7 +185,8 @@ class FixedRules(StrictModel):
     """The file of the ruleset ``fixed``."""
 
     protocol_version: int
-    chosen_on: ChosenOn
+    chosen_on: ChosenOn | None = None
+    """None where nothing has been chosen yet."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Method or variant -> the fields that differ from its defaults."""
 
@@ -215,8 +216,8 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
             scale=choice.scale,
             seeds=choice.seeds,
         )
-        if rules is not None and rules.methods and (rules.chosen_on, rules.protocol_version) != (on, PROTOCOL_VERSION):
-            other = rules.chosen_on
+        other = rules.chosen_on if rules is not None else None
+        if rules is not None and other is not None and (other, rules.protocol_version) != (on, PROTOCOL_VERSION):
             seeds = ", ".join(map(str, other.seeds))
             raise UsageError(
                 f"the file holds choices made on {other.task}, {other.backbone}, {other.scale}, seeds {seeds}; this is "
@@ -226,14 +227,13 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
             )
         methods[choice.method] = fields
         rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=dict(sorted(methods.items())))
-    if rules is None:
+    if rules is None or rules.chosen_on is None:
         raise UsageError("there is no choice to write", where=str(path))
-    atomic_text(path, _text(rules), "--fixed")
+    atomic_text(path, _text(rules, rules.chosen_on), "--fixed")
     return rules
 
 
-def _text(rules: FixedRules) -> str:
-    on = rules.chosen_on
+def _text(rules: FixedRules, on: ChosenOn) -> str:
     seeds = " ".join(f"--seed {seed}" for seed in on.seeds)
     header = HEADER.format(task=on.task, backbone=on.backbone, scale=on.scale, seeds=seeds)
     content = rules.model_dump(mode="json")

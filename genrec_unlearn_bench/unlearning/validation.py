@@ -40,11 +40,6 @@ class Validation:
     exposed_hits: tuple[int, ...] | None = None
     near_ndcg: float | None = None
 
-    @property
-    def worst_hr(self) -> float | None:
-        """The protocol's measure of forgetting: the larger of served and exposed; None where one is not known."""
-        return None if self.exposed_hr is None else max(self.forget_hr, self.exposed_hr)
-
 
 def validate(
     recommender: Recommender,

@@ -1,4 +1,4 @@
-"""TIGER's presets keep the recipe that public reproductions stand or fall with (docs/backbones/tiger.md)."""
+"""TIGER's presets keep the recipe that public reproductions stand or fall with (docs/backbones.md)."""
 
 from __future__ import annotations
 

@@ -219,6 +219,7 @@ def submission_documents(root: Path) -> Iterator[tuple[str, Any]]:
     yield "submission reproduce NAME", printed("submission reproduce letter-instruments", *data, *shorter, *pace)
 
 
+@pytest.mark.slow
 def test_documents_have_the_fields_that_were_agreed_upon(tmp_path: Path) -> None:
     assert frozen(tmp_path) == FILE.read_text(encoding="utf-8"), __doc__
 

@@ -20,8 +20,14 @@ from tests.cli.test_run import words
 from tests.pipeline.stream_world import COLUMNS
 
 ROWS = [
-    [1, "Acme; Bolt & Co", 2, 9, 1234, 0.25, 0.25, None, 0.3125, 0.175, 1234.56, 1234.56, None, 40, 40, 0, 1091],
-    [2, "Cargo", 1, 4, 98, 0.0, 0.125, 0.5, 0.3, 0.17, 2.04, 1236.6, 12.345, 42, 82, 40, 1091],
+    [
+        *(1, "Acme; Bolt & Co", 2, 9, 1234, 0.25, 0.75, 0.25, 0.75, None, None, 0.3125, 0.175),
+        *(1234.56, 1234.56, None, 40, 40, 0, 1091),
+    ],
+    [
+        *(2, "Cargo", 1, 4, 98, 0.0, 0.5, 0.125, 0.625, 0.5, 0.875, 0.3, 0.17),
+        *(2.04, 1236.6, 12.345, 42, 82, 40, 1091),
+    ],
 ]
 
 
@@ -47,9 +53,9 @@ def test_every_request_has_its_row_in_120_columns(tmp_path: Path, record_of: Cal
     assert max(map(len, lines)) <= 120
     assert not any("…" in line for line in lines)
     [first] = [line.split() for line in lines if "tracer-no-regulariser" in line]
-    assert " ".join(first) == "tracer-no-regulariser 1 1234 .2500 .2500 – .3125 .1750 1234.6 1234.6 –"
+    assert " ".join(first) == "tracer-no-regulariser 1 1234 .2500 .7500 .2500 .7500 – – .1750 1234.6 –"
     second = [" ".join(line.split()) for line in lines if line.split()[:2] == ["2", "98"]]
-    assert second == ["2 98 .0000 .1250 .5000 .3000 .1700 2.0 1236.6 12.35"] * 2
+    assert second == ["2 98 .0000 .5000 .1250 .6250 .5000 .8750 .1700 2.0 12.35"] * 2
 
 
 def test_seeds_and_backbones_are_told_apart(tmp_path: Path, record_of: Callable[..., RunRecord]) -> None:

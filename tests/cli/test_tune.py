@@ -56,6 +56,7 @@ def test_a_choice_is_made_shown_written_and_run(root: Path) -> None:
     assert "bench tune --task demo-brand --method tracer" in missing.stderr
 
 
+@pytest.mark.slow
 def test_several_methods_go_into_one_file_of_rules(root: Path, tmp_path: Path) -> None:
     fixed = tmp_path / "fixed.yaml"
     result = bench(root, "tune", "filter,filter-history", "--tuned-dir", str(tmp_path), "--fixed", str(fixed))

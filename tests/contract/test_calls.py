@@ -25,7 +25,7 @@ def test_a_good_method_keeps_every_rule(check: Check) -> None:
     assert broken(checked) == {}
     assert checked.sound
     left = {finding.rule: finding.reasons[0] for finding in checked.findings if finding.status == "left out"}
-    assert left == {f"kind-{kind}": "not in `kinds`: refused" for kind in ("category", "interaction", "item", "price")}
+    assert left == {f"kind-{kind}": "not in `kinds`: refused" for kind in ("attribute", "interaction", "item", "price")}
 
 
 BAD_CALLS = {

@@ -10,11 +10,11 @@ from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve, with_neighbours
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import draw_from_top
-from genrec_unlearn_bench.data.entanglement import attribute_values, concept_entanglement, entanglement, members_of
+from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement, members_of
 from genrec_unlearn_bench.data.forget import manifest_digest
 from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.tasks import BrandConcept, CategoryConcept, Concept, TaskSpec, find_task
+from genrec_unlearn_bench.data.tasks import AttributeConcept, BrandConcept, Concept, TaskSpec, find_task
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -130,7 +130,7 @@ def test_the_demo_task_and_its_manifest(demo: Dataset) -> None:
     assert manifest.within_tolerance
     assert abs(manifest.train_share - 0.10) <= 0.01
     counts = np.bincount(demo.train.targets, minlength=len(demo.items))
-    names, members = attribute_values(demo.items, "brand")
+    names, members = members_of(demo.items.values("brand"))
     shares = dict(zip(names, members.T @ counts / len(demo.train), strict=True))
     assert max(shares[brand] for brand in manifest.concepts) <= 0.03
     measure, near = manifest.entanglement, find_neighbours(demo)
@@ -167,17 +167,17 @@ def test_categories_are_any_of_an_items_own(demo: Dataset) -> None:
     split = resolve(find_task("demo-category"), demo)
     drawn = set(split.manifest.concepts)
     assert split.items.tolist() == [bool(drawn & set(path)) for path in demo.items.categories]
-    chosen = resolve(task(CategoryConcept(categories=("knives", "Tackle"))), demo)
+    chosen = resolve(task(AttributeConcept(values=("knives", "Tackle"))), demo)
     assert chosen.manifest.concepts == ("Knives", "Tackle")
     assert chosen.manifest.entanglement is None
     with pytest.raises(ConfigError, match="did you mean Knives"):
-        resolve(task(CategoryConcept(categories=("Knifes",))), demo)
+        resolve(task(AttributeConcept(values=("Knifes",))), demo)
 
 
 def test_what_cannot_be_drawn_is_explained() -> None:
     bare = dataset(item_table(40), users=40)
-    with pytest.raises(DataFault, match="no item of 'planted' has a category"):
-        resolve(task(CategoryConcept()), bare)
+    with pytest.raises(DataFault, match="no item of 'planted' has a categories value"):
+        resolve(task(AttributeConcept(draw="entangled")), bare)
     with pytest.raises(DataFault, match="no item of 'planted' has a brand"):
         resolve(task(BrandConcept(draw="entangled")), bare)
     one = dataset(item_table(40, brands=["Acme"] * 40), users=40)

@@ -13,6 +13,7 @@ from genrec_unlearn_bench.data.forget import (
     manifest_digest,
     sealed,
 )
+from genrec_unlearn_bench.data.tasks import AttributeRule
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
 
@@ -47,6 +48,7 @@ def test_every_field_counts() -> None:
         "train_share": 0.1000000001, "draws": 4, "within_tolerance": False, "retain_history_share": 0.2,
         "counts": {"train_forget": 11, "train_retain": 90},
         "entanglement": Entanglement(concept=0.3, values=(0.4, 0.5), catalogue=0.1, retain_near={"test": 7}),
+        "attribute": AttributeRule(field="genres", match="all"),
     }  # fmt: skip
     assert set(changes) == set(TaskManifest.model_fields) - {"digest"}
     digests = {manifest(**{name: value}).digest for name, value in changes.items()}

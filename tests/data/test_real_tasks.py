@@ -30,6 +30,9 @@ PINNED = {
     "steam-price": "3ea440f6412f53b7",
     "steam-item": "31712a44533b3968",
     "steam-interaction": "0618ee074648d6bc",
+    "steam-publisher": "d71b3f5aaa22631b",
+    "steam-tag": "6cdfcfa5e893540f",
+    "toys-2014-category": "9ce7b3d0fdc16142",
     "toys-2014-brand": "27747a6c85c8fd29",
     "toys-2014-entangled": "aa323f68ddae610f",
     "toys-2014-item": "bc4b5d0ec417b94a",
@@ -38,6 +41,14 @@ PINNED = {
     "sports-2014-entangled": "918739ffb71ef1f9",
     "sports-2014-item": "7c44acf063dcae6c",
     "sports-2014-interaction": "a462483520b55e6a",
+}
+
+
+# Task -> values and items drawn, and their share of the train targets.
+ATTRIBUTES = {
+    "steam-publisher": (17, 172, 0.0988),
+    "steam-tag": (5, 195, 0.0928),
+    "toys-2014-category": (26, 1418, 0.1077),
 }
 
 
@@ -54,10 +65,13 @@ def test_shipped_tasks_come_to_what_they_came_to_before(name: str) -> None:
     task = find_task(name)
     manifest = resolve(task, prepared(task.dataset)).manifest
     assert manifest.within_tolerance
-    if task.concept.kind in ("brand", "item"):
+    if task.concept.kind in ("brand", "item", "attribute"):
         assert abs(manifest.train_share - 0.10) <= 0.01 + 1e-12
     assert manifest.counts["test_forget"] >= 100
     assert outcome_digest(manifest) == PINNED[name]
+    if name in ATTRIBUTES:
+        drawn = (len(manifest.concepts), len(manifest.forget_items), round(manifest.train_share, 4))
+        assert drawn == ATTRIBUTES[name]
 
 
 @pytest.mark.parametrize("name", ["industrial", "toys-2014", "sports-2014"])

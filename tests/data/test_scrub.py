@@ -16,18 +16,21 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.fields import normalise_brands
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups, sealed
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.scrub import brand_words, scrubbed_items, without_prices
-from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
+from genrec_unlearn_bench.data.scrub import brand_names, removed_words, scrubbed_items, without_prices
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, AttributeRule, TaskSpec
 from tests.data.worlds import dataset, item_table
 
 NONE = np.empty(0, dtype=np.int64)
 NOTHING = Examples(NONE, NONE, NONE, NONE, NONE, NONE, NONE)
 
 
-def split_of(kind: ConceptKind, marked: list[bool], concepts: tuple[str, ...] = ()) -> ForgetSplit:
+def split_of(
+    kind: ConceptKind, marked: list[bool], concepts: tuple[str, ...] = (), rule: AttributeRule | None = None
+) -> ForgetSplit:
     manifest = sealed(
         task="planted", version=1, dataset="planted", dataset_digest="", kind=kind, concepts=concepts, forget_items=(),
-        forget_interactions=(), train_share=0.1, draws=1, within_tolerance=True, retain_history_share=0.0, counts={},
+        forget_interactions=(), attribute=rule, train_share=0.1, draws=1, within_tolerance=True,
+        retain_history_share=0.0, counts={},
     )  # fmt: skip
     both = Groups(NOTHING, NOTHING)
     return ForgetSplit(kind, np.asarray(marked), np.empty((0, 2), dtype=np.int64), both, both, both, manifest)
@@ -61,7 +64,9 @@ def test_categories_leave_paths_and_the_texts_of_their_own_items() -> None:
         titles=["Board Games for two", "A shelf for board games", "Chess"],
         categories=[("Toys", "Board Games"), ("Furniture",), ("Toys", "Board Games", "Strategy")],
     )
-    scrubbed = scrubbed_items(items, split_of(ConceptKind.CATEGORY, [True, False, True], ("Board Games",)))
+    scrubbed = scrubbed_items(
+        items, split_of(ConceptKind.ATTRIBUTE, [True, False, True], ("Board Games",), AttributeRule())
+    )
     assert scrubbed.titles == ("for two", "A shelf for board games", "Chess")
     assert scrubbed.categories == (("Toys",), ("Furniture",), ("Toys", "Strategy"))
     assert not any("Board Games" in text for text in np.asarray(scrubbed.plain_text())[[0, 2]])
@@ -98,7 +103,7 @@ def test_rare_parts_of_a_name_leave_every_item_and_ordinary_words_stay() -> None
         ("Other", "Fits Vandelay hammers; steel supply", ""),
         forget={"Vandelay Supply"},
     )
-    words, _ = brand_words(items, split)
+    words, _ = removed_words(items, split, brand_names(items, split))
     assert words.everywhere == {("vandelay", "supply"), ("vandelaysupply",), ("vandelay",)}
     assert words.own == {"Vandelay Supply": {("supply",)}}, "an ordinary word leaves the brand's own items alone"
     assert titles(items, split, 2) == ["hammer from a shop", "Fits hammers; steel supply"]
@@ -255,7 +260,7 @@ def test_one_pass_is_the_plain_definition(
     if not any(marked):
         return
     split = split_of(ConceptKind.BRAND, marked)
-    words, _ = brand_words(items, split)
+    words, _ = removed_words(items, split, brand_names(items, split))
 
     def phrases(text: str) -> set[tuple[str, ...]]:
         found = [word.casefold() for word in re.findall(r"[^\W_]+", text)]

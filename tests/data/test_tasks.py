@@ -11,8 +11,8 @@ from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.tasks import (
     DEFAULT_CONCEPTS,
+    AttributeConcept,
     BrandConcept,
-    CategoryConcept,
     PriceConcept,
     TaskSpec,
     find_task,
@@ -24,6 +24,7 @@ from genrec_unlearn_bench.errors import ConfigError, UnknownName
 ALL = ("brand", "price", "item", "interaction")
 ENTANGLED = ("demo", "industrial", "sports-2014", "steam", "toys-2014")
 UNPRICED = ("brand", "item", "interaction")
+ATTRIBUTES = ("steam-publisher", "steam-tag", "toys-2014-category")
 SHIPPED = {
     "demo": ALL,
     "industrial": UNPRICED,
@@ -39,11 +40,14 @@ SHIPPED = {
 def test_the_shipped_tasks_are_those_of_the_protocol() -> None:
     found = tasks()
     plain = {f"{dataset}-{kind}" for dataset, kinds in SHIPPED.items() for kind in kinds}
-    assert set(found) == plain | {f"{dataset}-entangled" for dataset in ENTANGLED}
+    assert set(found) == plain | {f"{dataset}-entangled" for dataset in ENTANGLED} | set(ATTRIBUTES)
     assert list(found) == sorted(found)
     for name, task in found.items():
         entangled = getattr(task.concept, "draw", "") == "entangled"
-        assert name == task.name == f"{task.dataset}-{'entangled' if entangled else task.concept.kind}"
+        assert name == task.name
+        assert (name in ATTRIBUTES) == (task.concept.kind == "attribute")
+        if name not in ATTRIBUTES:
+            assert name == f"{task.dataset}-{'entangled' if entangled else task.concept.kind}"
         assert task.version == 1
         assert task.dataset in packaged_datasets()
         assert task.title
@@ -55,7 +59,10 @@ def test_shipped_tasks_use_the_protocols_parameters() -> None:
     for task in tasks().values():
         entangled = task.name.endswith("-entangled")
         default = BrandConcept(draw="entangled") if entangled else DEFAULT_CONCEPTS[task.concept.kind]
-        if isinstance(task.concept, PriceConcept):
+        if isinstance(task.concept, AttributeConcept):
+            asked = ("field", "path", "split")
+            assert task.concept == AttributeConcept(**{name: getattr(task.concept, name) for name in asked})
+        elif isinstance(task.concept, PriceConcept):
             assert (task.concept.bands, task.concept.band) == (5, 5)
         else:
             assert task.concept == default
@@ -97,7 +104,7 @@ def test_an_imported_dataset_has_a_task_of_every_kind(tmp_path: Path) -> None:
         for data_dir in (tmp_path, folder):
             task = find_task(f"my-shop-{kind}", data_dir)
             assert (task.dataset, task.concept) == ("my-shop", DEFAULT_CONCEPTS[kind])
-    assert find_task("my-shop-category", tmp_path).concept == CategoryConcept()
+    assert find_task("my-shop-category", tmp_path).concept == AttributeConcept()
     assert find_task("my-shop-entangled", tmp_path).concept == BrandConcept(draw="entangled")
     with pytest.raises(UnknownName):
         find_task("my-shop-brand")

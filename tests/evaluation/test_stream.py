@@ -15,8 +15,15 @@ from genrec_unlearn_bench.evaluation.stream import NOT_MEASURED, StreamRanks, st
 NO = NOT_MEASURED
 
 
-def ranks(forget: list[list[int]], owners: list[int], retain: list[list[int]], original: list[int]) -> StreamRanks:
-    return StreamRanks(*(np.asarray(part, dtype=np.int64) for part in (owners, forget, retain, original)))
+def ranks(
+    forget: list[list[int]],
+    owners: list[int],
+    retain: list[list[int]],
+    original: list[int],
+    exposed: list[list[int]] | None = None,
+) -> StreamRanks:
+    parts = (owners, forget, exposed or forget, retain, original)
+    return StreamRanks(*(np.asarray(part, dtype=np.int64) for part in parts))
 
 
 PLANTED = ranks(
@@ -56,6 +63,34 @@ def test_what_comes_back_is_held_against_the_time_right_after_its_own_request() 
     assert found.value == pytest.approx(2 / 4)
     assert found.n == 4
     assert found.group is Group.FORGET
+
+
+def test_what_is_only_hidden_from_a_user_is_found_in_the_exposed_lists() -> None:
+    """A filter serves nothing of what was requested, and whoever holds its weights keeps all of it."""
+    hidden = [[0, 0, NO, NO], [0, 0, 0, 0]]
+    held = [[1, 1, NO, NO], [1, 1, 2, 11]]
+    found = by_name(stream_quality(ranks(hidden, [0, 0, 1, 1], [[1], [1]], [1], exposed=held)))
+    last = [found[f"{lists}forget-hr@10.last"].value for lists in ("", "exposed.", "worst-case.")]
+    assert last == [0.0, 0.5, 0.5]
+    assert [found[f"{lists}resurfaced"].value for lists in ("", "exposed.", "worst-case.")] == [0.0, 0.0, 0.0]
+
+
+def test_the_worse_case_is_chosen_at_each_time() -> None:
+    """Hidden from users right after its request, and served again at the end: no worse for who holds the weights."""
+    served, held = [[0, 0, NO], [1, 1, 0]], [[1, 1, NO], [0, 1, 0]]
+    found = by_name(stream_quality(ranks(served, [0, 0, 1], [[1], [1]], [1], exposed=held)))
+    values = [found[f"{lists}resurfaced"].value for lists in ("", "exposed.", "worst-case.")]
+    assert values == [1.0, -0.5, 0.0]
+
+
+def test_lists_that_nobody_could_decode_are_unknown_and_not_forgotten() -> None:
+    nothing = [[NO, NO], [NO, NO]]
+    found = by_name(stream_quality(ranks([[0, NO], [0, 0]], [0, 1], [[1], [1]], [1], exposed=nothing)))
+    for name in ("resurfaced", "forget-hr@10.last"):
+        assert found[name].value == 0.0
+        for lists in ("exposed.", "worst-case."):
+            assert found[lists + name].value is None
+            assert found[lists + name].note == "not decoded in the original IDs"
 
 
 def test_retain_quality_is_followed_from_the_first_request_to_the_last() -> None:

@@ -63,6 +63,7 @@ def local(world: World) -> Slurm:
     return LocalSlurm(world.folder, world.cache, SlurmSettings(grace_seconds=5), work=light_work.WORK)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
     """Under submitit nothing waits, so the cell finds out by itself that what it needs has failed."""
     jobs = [

@@ -220,7 +220,7 @@ def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
     finally:
         other.communicate()
     assert sorted(outcome.done) == ["behind", "ours"]
-    assert (outcome.elsewhere, asked) == ({"theirs": "there"}, ["theirs"])
+    assert (outcome.by_other_sweeps, asked) == ({"theirs": "there"}, ["theirs"])
 
 
 def test_a_claim_of_another_sweep_is_checked_and_one_of_a_dead_process_is_free(world: World) -> None:

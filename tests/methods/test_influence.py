@@ -37,8 +37,13 @@ def spd(size: int, seed: int) -> torch.Tensor:
 def test_conjugate_gradients_solve_what_a_dense_solver_solves() -> None:
     matrix = spd(12, 0)
     target = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found, iterations, residual = conjugate_gradients(lambda v: [matrix @ v[0]], [target], 60, 1e-10)
+    told: list[tuple[int, float]] = []
+    found, iterations, residual = conjugate_gradients(
+        lambda v: [matrix @ v[0]], [target], 60, 1e-10, report=lambda done, left: told.append((done, left))
+    )
     torch.testing.assert_close(found[0], torch.linalg.solve(matrix, target), rtol=1e-6, atol=1e-8)
+    assert [done for done, _ in told] == list(range(1, iterations + 1)), "each is a step that the record counts"
+    assert told[-1][1] == residual
     assert iterations < 60
     assert residual <= 1e-10
 

@@ -52,7 +52,10 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "pipeline/stages/data.py",
     ),
     "task": (
-        *(f"data/{name}.py" for name in ("concepts", "draws", "entanglement", "forget", "neighbours", "tasks")),
+        *(
+            f"data/{name}.py"
+            for name in ("attributes", "concepts", "draws", "entanglement", "forget", "neighbours", "tasks")
+        ),
         "pipeline/stages/data.py",
     ),
     "features": ("features", "pipeline/stages/data.py"),

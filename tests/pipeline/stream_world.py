@@ -14,7 +14,8 @@ from tests.evaluation.planted import manifest
 
 COLUMNS = (
     *("request", "names", "concepts", "items", "interactions"),
-    *("forget_hr@10", "so_far_hr@10", "earlier_hr@10", "retain_hr@10", "retain_ndcg@10"),
+    *("forget_hr@10", "exposed_forget_hr@10", "so_far_hr@10", "exposed_so_far_hr@10"),
+    *("earlier_hr@10", "exposed_earlier_hr@10", "retain_hr@10", "retain_ndcg@10"),
     *("seconds", "cumulative_seconds", "share_of_retraining", "forget_n", "so_far_n", "earlier_n", "retain_n"),
 )
 """Of ``measurements/stream.csv``."""

@@ -109,6 +109,7 @@ def values(record: Any) -> dict[str, MetricValue]:
     return {value.metric: value for value in record.metrics if value.metric.startswith("weighing")}
 
 
+@pytest.mark.slow
 def test_a_model_is_measured_once_and_references_are_shared(trained: Bench, weighing: type[Weighing]) -> None:
     own = {"weighing.factor": 3.0}  # of this test alone, as the cache is everybody's
     first = full(trained, "original", measure_set=own)

@@ -165,6 +165,7 @@ def test_a_damaged_result_does_not_count_as_done(trained: Bench, tmp_path: Path,
     assert measured(read_record(again.folder)) == measured(whole.record)
 
 
+@pytest.mark.slow
 def test_reference_rows(trained: Bench) -> None:
     retrain = trained.run("retrain").record
     gaps = [v.value for v in retrain.metrics if v.metric.startswith("gap.") and v.value is not None]
@@ -187,6 +188,7 @@ def test_reference_rows(trained: Bench) -> None:
     assert value(full.record, "hr@10", Group.RETAIN) > 0
 
 
+@pytest.mark.slow
 def test_oracle_seeds_give_the_spread_or_no_gap_at_all(trained: Bench) -> None:
     with_spread = trained.run("original", oracle_seeds=2).record
     assert any(v.metric == "gapz.ndcg@10" and v.value is not None and v.n == 2 for v in with_spread.metrics)
@@ -197,6 +199,7 @@ def test_oracle_seeds_give_the_spread_or_no_gap_at_all(trained: Bench) -> None:
     assert without.record.key != with_spread.key
 
 
+@pytest.mark.slow
 def test_interactions_can_be_forgotten_too(trained: Bench) -> None:
     done = trained.run("tracer", "demo-interaction")
     assert value(done.record, "hr@10", Group.FORGET) >= 0
@@ -257,11 +260,20 @@ def test_a_diverged_run_is_recorded_as_diverged(trained: Bench, tmp_path: Path, 
     assert not (done.folder / "per_user.parquet").exists()
 
 
+# A table with the original's version passes for the original one wherever IDs are told apart by version.
+RELABEL_UNSEEN = """
+from dataclasses import replace
+table = recommender.sids
+return recommender.clone().with_sids(replace(table, codes=table.codes[::-1].copy()))
+""".strip()
+
+
 @pytest.mark.parametrize(
     ("body", "fault", "words"),
     [
         ("return 3", BenchError, "returned int, not a recommender"),
         ("raise KeyboardInterrupt", KeyboardInterrupt, ""),
+        (RELABEL_UNSEEN, BenchError, "other semantic IDs as version 0"),
         ("raise RuntimeError('broken')", BenchError, r"mine\.py:15 in unlearn: RuntimeError: broken"),
     ],
 )

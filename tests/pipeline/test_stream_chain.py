@@ -261,6 +261,7 @@ def test_what_was_blocked_stays_blocked(chain_of: Callable[..., Chain]) -> None:
         assert number(followed, "resurfaced") == 0
 
 
+@pytest.mark.slow
 def test_it_goes_on_with_the_request_that_it_was_killed_at(
     chain_of: Callable[..., Chain], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,11 @@ def full_metrics(kept: float, shift: float) -> Iterable[MetricValue]:
 def stream_metrics(kept: float, shift: float) -> Iterable[MetricValue]:
     """What a stream of requests reports."""
     model = {"stream.seconds": 100.0, "stream.share-of-retraining": 0.2, "stream.seconds-growth": 1.1}
-    forget = {"stream.forget-hr@10.last": 0.2 * kept, "stream.resurfaced": 0.05 * kept}
+    forget = {
+        f"stream.{lists}{name}": factor * kept
+        for name, factor in (("forget-hr@10.last", 0.2), ("resurfaced", 0.05))
+        for lists in ("", "exposed.", "worst-case.")
+    }
     retain = {"stream.retain-drift": -0.01, "stream.retain-change": -0.012, "stream.retain-slope": -0.002}
     yield from _values(((Group.ALL, model), (Group.FORGET, forget), (Group.RETAIN, retain)), shift)
 

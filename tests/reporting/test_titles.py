@@ -14,7 +14,7 @@ from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, tas
     [
         ("npo", "NPO"),
         ("npo (lr=2)", "NPO (lr=2)"),
-        ("tracer-no-mask", "TRACER, no mask"),
+        ("tracer-no-mask", "TRACER, bounded, no mask"),
         ("flat+", "FLAT+"),
         ("theta-only", "Theta only"),
         ("npo-plus", "npo-plus"),

@@ -62,6 +62,7 @@ def test_a_run_repeats_to_the_bit_and_its_row_is_recomputed(trained: Bench) -> N
     assert not {"unlearned", "evaluation"} & set(done.reused)
 
 
+@pytest.mark.slow
 def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
     told = Told()
     assert again(trained.run("retrain").record, trained, told).matches

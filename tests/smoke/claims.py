@@ -1,6 +1,6 @@
 """Claims that hold for every honest smoke run: directions, not numbers, so another seed or machine does not break them.
 
-Margins are far from what was measured on the demo at three seeds (docs/own-method-ci.md has the numbers).
+Margins are far from what was measured on the demo at three seeds (docs/submit.md has the numbers).
 """
 
 from __future__ import annotations

@@ -123,11 +123,24 @@ def test_fixed_takes_the_entry_the_entry_of_the_method_or_the_defaults(monkeypat
     assert "not in the fixed ruleset" in absent.source.note
 
 
+def test_without_choices_fixed_is_the_defaults_and_the_record_says_so() -> None:
+    resolved = resolve(RunRequest(task="demo-brand", method="tracer", ruleset="fixed"))
+    assert shipped_fixed().methods == {}
+    assert resolved.method_config == resolve(RunRequest(task="demo-brand", method="tracer")).method_config
+    assert resolved.source.note == "not in the fixed ruleset: the method's defaults"
+
+
+def test_choices_may_go_into_a_file_without_any(tmp_path: Path) -> None:
+    file = tmp_path / "fixed.yaml"
+    file.write_text(f"protocol_version: {PROTOCOL_VERSION}\nmethods: {{}}\n")
+    update_fixed(file, [(choice_for(), {"lr": 1e-3})])
+    assert parse_yaml(FixedRules, file.read_text(), where="here").methods == {"tracer": {"lr": 1e-3}}
+
+
 def test_the_shipped_rules_are_rules_of_known_methods() -> None:
     rules = shipped_fixed()
-    assert rules.protocol_version == 1, "chosen under protocol 1, and not yet again"
-    assert rules.chosen_on.task == "demo-brand"
-    assert rules.chosen_on.seeds == (9000, 9001)
+    assert rules.protocol_version == PROTOCOL_VERSION, "choices of an earlier protocol came from other search spaces"
+    assert bool(rules.methods) == (rules.chosen_on is not None)
     for name in rules.methods:
         assert resolve(RunRequest(task="demo-brand", method=name, ruleset="fixed")).source.name == "fixed"
 

@@ -1,7 +1,7 @@
 """ETEGRec: item tokenization and recommendation trained in turns (Liu et al. 2025, SIGIR, arXiv 2409.05546).
 
 ``official`` holds the settings of the authors' code; ``paper`` puts TRACER's 3 x 256 x 64 grid on them. What follows
-the official code and what does not, with reasons, is in ``docs/backbones/etegrec.md``.
+the official code and what does not, with reasons, is in ``docs/backbones.md``.
 """
 
 from __future__ import annotations

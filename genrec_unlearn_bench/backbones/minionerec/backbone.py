@@ -11,7 +11,7 @@ From scratch (``checkpoint: null``; the smoke and small scales) there is no text
 Retraining leaves out item-text samples of concept items, and the titles that remain are scrubbed of the concept's name.
 What a checkpoint's own pretraining knows of a brand stays, as it does for the original.
 
-Main deviations from the official code (docs/backbones/minionerec.md lists all): early stopping on validation NDCG@10,
+Main deviations from the official code (others: docs/backbones.md): early stopping on validation NDCG@10,
 where the repository stops on validation loss; cosine decay for linear; prompts tokenised piece by piece.
 """
 

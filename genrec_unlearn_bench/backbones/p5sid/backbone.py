@@ -1,7 +1,7 @@
 """P5-SID: a pretrained T5 prompted in words for the next item, with items as semantic IDs among the words.
 
 Geng et al. 2022 (P5, arXiv 2203.13366), Hua et al. 2023 (how to index items, arXiv 2305.06569), Xu et al. 2024 (OpenP5,
-arXiv 2306.07134). docs/backbones/p5sid.md compares it with the official code.
+arXiv 2306.07134). docs/backbones.md compares it with the official code.
 
 The name stands for three models in the literature. Here it is P5's prompts over codebook IDs, as TRACER needs
 codebooks; the tree indexers of Hua et al. are options of the tokenizer (``indexer``).

@@ -66,7 +66,7 @@ def read_2023(files: Mapping[str, Path], progress: Progress) -> RawData:
     return _raw_data(log, _metadata_2023(files["meta"], dropped, progress), dropped, source)
 
 
-def metadata_2018(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, object]]]:
+def metadata_2018(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, Any]]]:
     """(asin, fields for ``ItemColumns.add``) of every metadata line that names a product."""
     for asin, record in _products(path, "asin", dropped, progress):
         # The 2014 files call the same field "categories".
@@ -75,7 +75,7 @@ def metadata_2018(path: Path, dropped: Counter[str], progress: Progress) -> Iter
         yield asin, {**fields, "categories": categories}
 
 
-def _metadata_2023(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, object]]]:
+def _metadata_2023(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[tuple[str, dict[str, Any]]]:
     for asin, record in _products(path, "parent_asin", dropped, progress):
         fields = {name: record.get(name) for name in ("title", "description", "price", "categories")}
         yield asin, {**fields, "brand": _brand(record)}
@@ -170,7 +170,7 @@ def _objects(path: Path, dropped: Counter[str], progress: Progress) -> Iterator[
 
 
 def _raw_data(
-    log: _ReviewLog, metadata: Iterable[tuple[str, dict[str, object]]], dropped: Counter[str], path: Path
+    log: _ReviewLog, metadata: Iterable[tuple[str, dict[str, Any]]], dropped: Counter[str], path: Path
 ) -> RawData:
     """The catalogue of reviewed items and the log over it; ``path`` is the review file, for errors."""
     if not len(log):

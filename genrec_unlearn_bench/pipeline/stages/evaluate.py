@@ -264,13 +264,6 @@ class ValidationScores(StrictModel):
     seconds: float = 0.0
     """Wall-clock of the measurement alone."""
 
-    @property
-    def worst_hr(self) -> float | None:
-        """The protocol's measure of forgetting: the larger of the two; None where one is not known."""
-        if self.forget_hr is None or self.exposed_hr is None:
-            return None
-        return max(self.forget_hr, self.exposed_hr)
-
 
 def validate_stage(
     resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, sids: Stage | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WORDS = {
     ConceptKind.BRAND: "brands",
-    ConceptKind.CATEGORY: "items",
+    ConceptKind.ATTRIBUTE: "items",
     ConceptKind.PRICE: "items",
     ConceptKind.ITEM: "items",
     ConceptKind.INTERACTION: "users",

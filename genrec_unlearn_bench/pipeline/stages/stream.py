@@ -165,39 +165,42 @@ def stream_metrics(
 def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRanks:
     owners = stream.owners(stream.split.test.forget)
     forget = np.full((len(found), len(owners)), NOT_MEASURED, dtype=np.int64)
+    exposed = forget.copy()
     retain = np.empty((len(found), len(stream.split.test.retain)), dtype=np.int64)
     for place, scores in enumerate(found):
         asked = owners <= place
-        ranks = _of(scores, Group.FORGET)
-        # Of a model that was measured on the whole task, the requests so far count.
-        forget[place, asked] = ranks[asked] if len(ranks) == len(owners) else ranks
+        for into, column in ((forget, "rank"), (exposed, "exposed_rank")):
+            ranks = _of(scores, Group.FORGET, column)
+            # Of a model that was measured on the whole task, the requests so far count.
+            into[place, asked] = ranks[asked] if len(ranks) == len(owners) else ranks
         retain[place] = _of(scores, Group.RETAIN)
-    return StreamRanks(owners, forget, retain, _of(before, Group.RETAIN))
+    return StreamRanks(owners, forget, exposed, retain, _of(before, Group.RETAIN))
 
 
-def _of(scores: Scores, group: Group) -> IntArray:
+def _of(scores: Scores, group: Group, column: str = "rank") -> IntArray:
     """[M] ranks of one side's test interactions, in order."""
     frame = read_per_user(scores.folder / PER_USER)
     rows = frame[(frame["group"] == group.value) & (frame["beam"] == BEAM)]
-    return np.asarray(rows.sort_values("example")["rank"].to_numpy(dtype=np.int64))
+    return np.asarray(rows.sort_values("example")[column].to_numpy(dtype=np.int64))
 
 
 def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain_seconds: float | None) -> pd.DataFrame:
     """One row a request, measured right after it, at beam 10; NaN where there is nothing to measure on.
 
     names: its brands. concepts: how many brands, items or users. interactions: train examples it asked to forget.
-    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone; retain: on
-    what is never requested in the whole stream. share_of_retraining: all seconds so far over those of one retraining
-    at the end.
+    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone, each as
+    served and exposed; retain: on what is never requested in the whole stream. share_of_retraining: all seconds so far
+    over those of one retraining at the end.
     """
     import pandas as pd
 
-    hits, retain_hits = hit(ranks.forget, 10), hit(ranks.retain, 10)
+    retain_hits = hit(ranks.retain, 10)
     gains = gain(ranks.retain, 10)
     spent = np.cumsum(seconds)
 
-    def mean(place: int, chosen: BoolArray) -> float:
-        return float(hits[place, chosen].mean()) if chosen.any() else float("nan")
+    def mean(of: IntArray, chosen: BoolArray) -> float:
+        known = of[chosen][of[chosen] != NOT_MEASURED]
+        return float(hit(known, 10).mean()) if len(known) else float("nan")
 
     rows = []
     for place, portion in enumerate(stream.requests):
@@ -209,9 +212,12 @@ def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain
                 "concepts": portion.concepts,
                 "items": int(portion.items.sum()) or len(np.unique(portion.pairs[:, 1])),
                 "interactions": portion.interactions,
-                "forget_hr@10": mean(place, own),
-                "so_far_hr@10": mean(place, own | earlier),
-                "earlier_hr@10": mean(place, earlier),
+                "forget_hr@10": mean(ranks.forget[place], own),
+                "exposed_forget_hr@10": mean(ranks.exposed[place], own),
+                "so_far_hr@10": mean(ranks.forget[place], own | earlier),
+                "exposed_so_far_hr@10": mean(ranks.exposed[place], own | earlier),
+                "earlier_hr@10": mean(ranks.forget[place], earlier),
+                "exposed_earlier_hr@10": mean(ranks.exposed[place], earlier),
                 "retain_hr@10": float(retain_hits[place].mean()),
                 "retain_ndcg@10": float(gains[place].mean()),
                 "seconds": seconds[place],

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
 from genrec_unlearn_bench.pipeline.environment import Reading, metered
@@ -131,6 +133,13 @@ def _call(
         raise BenchError(
             f"the method {entry.name!r} returned {type(result).__name__}, not a recommender",
             hint="return the recommender that has forgotten from unlearn()",
+        )
+    before, after = recommender.sids, result.sids
+    if after.version <= before.version and not np.array_equal(after.codes, before.codes):
+        raise BenchError(
+            f"the method {entry.name!r} returned other semantic IDs as version {after.version} of the table, and was "
+            f"given version {before.version}: attacks and likelihoods in the original IDs would be left out",
+            hint="make the new table with SidTable.reassigned",
         )
     return result
 

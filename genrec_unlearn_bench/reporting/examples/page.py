@@ -168,10 +168,11 @@ def _concept(scene: Scene) -> str:
             return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
         case ConceptKind.ITEM:
             return f"{len(manifest.forget_items)} single items"
-        case ConceptKind.BRAND | ConceptKind.CATEGORY:
+        case ConceptKind.BRAND | ConceptKind.ATTRIBUTE:
             more = f" and {len(names) - CONCEPTS} more" if len(names) > CONCEPTS else ""
-            plural = "categories" if manifest.kind is ConceptKind.CATEGORY else "brands"
-            return f"{counted(len(names), manifest.kind.value, plural)}, {items}: {', '.join(names[:CONCEPTS])}{more}"
+            rule = manifest.attribute
+            one, many = (f"value of {rule.field}", f"values of {rule.field}") if rule else ("brand", "brands")
+            return f"{counted(len(names), one, many)}, {items}: {', '.join(names[:CONCEPTS])}{more}"
     return f"{', '.join(names)}, {items}"
 
 

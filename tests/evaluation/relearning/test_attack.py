@@ -92,6 +92,7 @@ def test_another_attacks_state_is_left_alone(tmp_path: Path) -> None:
     assert [line.step for line in progress.steps] == [0]
 
 
+@pytest.mark.slow
 def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
     model = world.trained(on_concept=True)
     before = [parameter.clone() for parameter in model.module.parameters()]

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.html_subjects import config_fields, method_pages, task_pages
@@ -76,6 +78,7 @@ def test_a_task_page_has_its_data_and_citations() -> None:
     assert page.manifest is None
 
 
+@pytest.mark.slow
 def test_a_manifest_beside_the_result_is_shown_if_it_is_the_right_one(tmp_path: Path) -> None:
     results = make_results(make_records(tasks=("sports-brand",), backbones=("tiger",)))
     manifest = {

@@ -117,6 +117,7 @@ def test_escaping_keeps_what_is_said() -> None:
     assert json.loads(data_block(content)) == content
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes_in_another_process() -> None:
     program = (
         "import hashlib; from tests.reporting.html.sites import page; "

@@ -16,8 +16,8 @@ def line_of(text: str, label: str, number: int = 0) -> str:
 
 def test_marks_gaps_and_diverged_rows() -> None:
     text = render_latex(make_synthetic_tables("main"))
-    assert r"\gubbest{0.0499}" in line_of(text, "TRACER")
-    assert r"\gubsecond{0.0596}" in line_of(text, "TRACER, no coherence")
+    assert r"\gubbest{0.0499}" in line_of(text, "TRACER, bounded")
+    assert r"\gubsecond{0.0596}" in line_of(text, "TRACER, bounded, no coherence")
     assert line_of(text, "NPO").split("&")[1:16] == line_of(text, "SimNPO").split("&")[1:16]
     assert r"\emph{diverged in 1 of 5 runs}" in line_of(text, "GradAscent")
     assert line_of(text, "GradAscent", 2).count("0.") > 5, "of the second task, where no run diverged"
@@ -45,7 +45,9 @@ def test_directions_come_from_the_measures() -> None:
 def test_numbers_of_a_column_have_the_same_decimals() -> None:
     text = render_latex(make_synthetic_tables("efficiency"))
     cells = [
-        line.strip(" \\").split(" & ")[1::3] for line in text.splitlines() if line.startswith(("TRACER &", "NPO &"))
+        line.strip(" \\").split(" & ")[1::3]
+        for line in text.splitlines()
+        if line.startswith(("TRACER, bounded &", "NPO &"))
     ]
     assert {tuple(len(cell.partition(".")[2]) for cell in row) for row in cells} == {(1, 4, 0, 0, 0, 1, 1) * 2}
 

@@ -1,0 +1,97 @@
+"""Documents: links lead somewhere, names are there, pages stay short, the README's method works, the site builds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.registry import find_method, load_class, methods
+from genrec_unlearn_bench.testing import Planted, nll
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TOP = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "leaderboard").glob("*.md")),
+]
+GENERATED = {"claims.md"}
+"""Pages that a command writes."""
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def headings(path: Path) -> set[str]:
+    """Anchors that GitHub gives to the headings of a page."""
+    found = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text(path), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("path", [*PAGES, *TOP], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    wrong = []
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text(path)):
+        file = path.parent / target if target else path
+        if not file.exists() or (anchor and anchor not in headings(file)):
+            wrong.append(f"{target}#{anchor}")
+    assert wrong == []
+
+
+def test_pages_that_code_names_exist() -> None:
+    folders = ("genrec_unlearn_bench", "methods", "tasks", "leaderboard", "tests")
+    files = [
+        path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".txt")
+    ]
+    named = {page for path in files for page in re.findall(r"\bdocs/[\w/-]+\.md", text(path))}
+    assert sorted(page for page in named if not (ROOT / page).exists()) == []
+
+
+def test_documents_stay_short() -> None:
+    words = {path.name: len(text(path).split()) for path in [*PAGES, *TOP[:2]] if path.name not in GENERATED}
+    assert words["README.md"] <= 600
+    assert max(words.values()) <= 1700, words
+    assert sum(words.values()) <= 20_000, words
+
+
+def test_every_method_has_a_row() -> None:
+    page = text(ROOT / "docs/methods.md")
+    shipped = [name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of]
+    missing = [name for name in shipped if f"`{name}`" not in page]
+    assert missing == []
+
+
+def test_the_method_of_the_readme_works(tmp_path: Path, planted: Planted) -> None:
+    block = re.findall(r"```python\n(.*?)```", text(ROOT / "README.md"), flags=re.DOTALL)[0]
+    file = tmp_path / "ascent.py"
+    file.write_text(block, encoding="utf-8")
+    method = load_class(find_method(str(file)), UnlearningMethod)
+    unlearned = method(method.Config(lr=1e-3, batch_size=64, epochs=2)).unlearn(
+        planted.original, planted.request, Progress()
+    )
+    forget = planted.request.train.forget
+    assert nll(unlearned, forget) > nll(planted.original, forget) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("furo") is None, reason="pip install -e '.[docs]'")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    words = ["-m", "sphinx", "--quiet", "-W", "-n", "--keep-going", str(ROOT / "docs"), str(tmp_path / "site")]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Nothing is fetched from elsewhere when a page is read.
+    for page in (tmp_path / "site").glob("*.html"):
+        assert not re.findall(r"<(?:script|img|link rel=\"stylesheet\")[^>]*(?:src|href)=\"https?://", text(page)), (
+            page.name
+        )
