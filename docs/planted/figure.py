@@ -1,49 +1,55 @@
-"""The figure of ``curves.csv``: two panels a method, forgetting on the left and what is kept on the right."""
+"""The figure of docs/does-reassignment-matter.md: what is kept against what is left of the concept, by world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-COLOURS = {0.0: "#0072B2", 0.25: "#E69F00", 0.5: "#CC3311"}
-"""Told apart by the colour-blind (Okabe and Ito's blue and orange, Tol's red); the markers differ as well."""
-MARKERS = {0.0: "o", 0.25: "s", 0.5: "^"}
-COLUMNS = 3
-"""Methods in a row."""
-REFERENCES = ("original", "retrain")
+import numpy as np
+
+from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+
+STYLES = {
+    "original": ("original", "#000000", "*"),
+    "retrain": ("retrain", "#000000", "P"),
+    "retain-only": ("retain-only (λ1 = 0, IDs kept)", "#999999", "o"),
+    "relabel": ("relabel (λ1 = 0)", "#E69F00", "v"),
+    "random-reassign[lambda_forget=0.0]": ("random IDs, λ1 = 0", "#E69F00", "<"),
+    "random-reassign[lambda_forget=0.04]": ("random IDs, λ1 = .04", "#E69F00", ">"),
+    "random-reassign[lambda_forget=0.4]": ("random IDs", "#E69F00", "^"),
+    "tracer-no-reassignment": ("no reassignment", "#0072B2", "s"),
+    "tracer-no-reassignment[lambda_forget=0.6]": ("no reassignment, λ1 = .6", "#0072B2", "p"),
+    "tracer-no-reassignment[lambda_forget=1.0]": ("no reassignment, λ1 = 1", "#0072B2", "h"),
+    "tracer-zero-phi": ("soft tokens, φ = 0", "#56B4E9", "D"),
+    "tracer[phi_lr=0.03]": ("TRACER, φ rate .03", "#F0A0B0", "o"),
+    "tracer[phi_lr=0.1]": ("TRACER, φ rate .1", "#E06070", "o"),
+    "tracer[phi_lr=0.3]": ("TRACER, φ rate .3", "#CC3311", "o"),
+    "tracer[phi_lr=1.0]": ("TRACER, φ rate 1", "#701808", "o"),
+}
+"""Row -> its title, colour and marker; what is not named here is not drawn."""
+KEPT = {"retain": "retain NDCG@10", "near": "retain-near NDCG@10"}
+Rows = Mapping[str, Mapping[int, Mapping[str, float]]]
 
 
-class Row(Protocol):
-    """A line of the table."""
-
-    overlap: float
-    method: str
-    epochs: int
-    forget: float
-    retain: float
-
-
-def draw(rows: Sequence[Row], *files: Path) -> None:
-    """Draw the table into each of the files, the same bytes each time."""
+def draw(worlds: Mapping[str, Rows], *files: Path) -> None:
+    """Draw worlds (row -> seed -> numbers) into each of the files, the same bytes each time."""
     import matplotlib
 
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.hashsalt": "planted", "svg.fonttype": "none", "font.size": 8})
     import matplotlib.pyplot as plt
 
-    names = [name for name in dict.fromkeys(row.method for row in rows) if name not in REFERENCES]
-    lines = -(-len(names) // COLUMNS)
-    figure = plt.figure(figsize=(11, 1.4 * lines + 0.5))
-    parts = figure.subfigures(lines, COLUMNS, squeeze=False, wspace=0.02)
-    for place, part in enumerate(parts.flat):
-        if place >= len(names):
-            continue
-        panels = part.subplots(1, 2, sharey=True)
-        part.subplots_adjust(left=0.13, right=0.97, top=0.74, bottom=0.14, wspace=0.12)
-        part.suptitle(names[place], fontsize=9, fontweight="bold", y=0.98)
-        for panel, measure in zip(panels, ("forget", "retain"), strict=True):
-            _panel(panel, rows, names[place], measure)
+    figure, panels = plt.subplots(
+        len(KEPT), len(worlds), figsize=(2.5 * len(worlds) + 0.6, 4.6), squeeze=False, layout="constrained"
+    )
+    for column, (world, rows) in enumerate(worlds.items()):
+        for line, (measure, title) in enumerate(KEPT.items()):
+            panel = panels[line, column]
+            _panel(panel, rows, measure)
+            panel.set_title(world if line == 0 else "", fontsize=9, fontweight="bold")
+            panel.set_ylabel(title if column == 0 else "")
+            panel.set_xlabel("worst-case forget HR" if line else "")
     _legend(figure)
     for file in files:
         metadata = {"Date": None} if file.suffix == ".svg" else {"Software": None}
@@ -51,58 +57,46 @@ def draw(rows: Sequence[Row], *files: Path) -> None:
     plt.close(figure)
 
 
-def _panel(panel: Any, rows: Sequence[Row], name: str, measure: str) -> None:
-    start = {row.overlap: getattr(row, measure) for row in rows if row.method == "original"}
-    for overlap, colour in COLOURS.items():
-        mine = [row for row in rows if row.overlap == overlap]
-        aim = next(getattr(row, measure) for row in mine if row.method == "retrain")
-        panel.axhline(aim, color=colour, linewidth=0.9, linestyle=(0, (2, 2)), alpha=0.8, zorder=1)
-        panel.axhline(start[overlap], color=colour, linewidth=0.6, linestyle="-", alpha=0.35, zorder=1)
-        found = sorted((row.epochs, getattr(row, measure)) for row in mine if row.method == name)
-        if found and found[0][0] < 0:
-            # One edit and no time: a point behind the start.
-            found = [(1, found[0][1])]
-        epochs = [0, *(epoch for epoch, _ in found)]
-        values = [start[overlap], *(value for _, value in found)]
-        panel.plot(
-            range(len(epochs)),
-            values,
+def _panel(panel: Any, rows: Rows, measure: str) -> None:
+    for row, (_, colour, marker) in STYLES.items():
+        if row not in rows:
+            continue
+        values = np.array([[one["worst"], one[measure]] for one in rows[row].values()], dtype=np.float64).T
+        found = t_interval(values)
+        spread = np.nan_to_num(found.high - found.mean)
+        panel.errorbar(
+            found.mean[0],
+            found.mean[1],
+            xerr=spread[0],
+            yerr=spread[1],
             color=colour,
-            marker=MARKERS[overlap],
-            markersize=3.5,
-            linewidth=1.3,
-            clip_on=False,
-            zorder=3,
+            marker=marker,
+            markersize=5,
+            linewidth=0.6,
+            alpha=0.85,
         )
-        labels = epochs if len(epochs) > 2 else ["0", "edit"]
-        panel.set_xticks(range(len(epochs)), [str(label) for label in labels])
-    panel.set_ylim(-0.04, 1.04)
-    panel.set_yticks([0, 0.5, 1])
-    panel.margins(x=0.08)
-    panel.set_title({"forget": "forget HR@1", "retain": "retain NDCG@10"}[measure], fontsize=7.5, pad=3)
-    panel.grid(axis="y", color="0.9", linewidth=0.6)
+    low, high = panel.get_xlim()
+    panel.set_xlim(max(low, -0.05), min(high, 1.05))
+    panel.set_ylim(
+        *_framed([float(np.mean([one[measure] for one in rows[row].values()])) for row in STYLES if row in rows])
+    )
+    panel.grid(color="0.92", linewidth=0.6)
     panel.tick_params(labelsize=7, length=2)
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
+
+
+def _framed(means: list[float]) -> tuple[float, float]:
+    """Limits around the means: long intervals of few seeds leave the panel."""
+    edge = 0.12 * (max(means) - min(means)) + 1e-3
+    return min(means) - edge, max(means) + edge
 
 
 def _legend(figure: Any) -> None:
     from matplotlib.lines import Line2D
 
     entries = [
-        Line2D([], [], color=colour, marker=MARKERS[overlap], markersize=4, linewidth=1.3, label=f"Ω = {overlap:g}")
-        for overlap, colour in COLOURS.items()
+        Line2D([], [], color=colour, marker=marker, markersize=5, linewidth=0, label=title)
+        for title, colour, marker in STYLES.values()
     ]
-    entries += [
-        Line2D([], [], color="0.3", linewidth=0.6, alpha=0.6, label="original"),
-        Line2D([], [], color="0.3", linewidth=0.9, linestyle=(0, (2, 2)), label="retrain"),
-    ]
-    figure.legend(
-        handles=entries,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        ncols=len(entries),
-        frameon=False,
-        title="x axis: epochs of unlearning (0 = the original)",
-        title_fontsize=8,
-    )
+    figure.legend(handles=entries, loc="outside lower center", ncols=5, frameon=False, fontsize=7.5)

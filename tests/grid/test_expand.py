@@ -17,7 +17,8 @@ from genrec_unlearn_bench.grid.expand import GridCell, expand
 from genrec_unlearn_bench.grid.reader import read_grid
 from genrec_unlearn_bench.grid.spec import GridSpec, ready_grids
 from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
-from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, load_class, methods
+from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
 PLACES: dict[str, Any] = {"data_dir": None, "results_dir": Path("results"), "tuned_dir": Path("tuned"), "device": None}
 
@@ -334,6 +335,24 @@ def test_the_grid_small_cpu_is_every_method_on_every_backbone() -> None:
         for r in (cell.request for cell in found)
     }
     assert kind == ("industrial-brand", "small", "core", "minilm", "cpu", 1, 1, 0)
+
+
+def test_the_grid_reassignment_moves_tokens_in_every_way_at_one_rate_and_weight() -> None:
+    found = expand(read_grid("reassignment"), **PLACES)
+    seeds = {(cell.request.task, cell.request.seed) for cell in found}
+    assert seeds == set(itertools.product(["industrial-entangled", "industrial-brand"], range(5)))
+    arms = {(cell.request.method, *sorted(cell.request.method_set.items())) for cell in found}
+    assert len(found) == len(arms) * len(seeds)
+    assert arms == {
+        *((name,) for name in ("original", "retrain", "retain-only", "relabel")),
+        *((name,) for name in ("tracer-no-reassignment", "tracer-zero-phi")),
+        *(("tracer", ("phi_lr", rate)) for rate in (0.03, 0.1, 0.3, 1.0)),
+        *(("random-reassign", ("lambda_forget", weight)) for weight in (0.0, 0.04, 0.4)),
+    }
+    trained = {str(arm[0]) for arm in arms} - set(REFERENCE_ROWS)
+    configs = [load_class(find_method(name), UnlearningMethod).Config() for name in trained]  # type: ignore[type-abstract]
+    assert {(config.lr, config.epochs, config.batch_size) for config in configs} == {(3e-5, 10, 128)}
+    assert {config.lambda_forget for config in configs if hasattr(config, "lambda_forget")} == {0.4}
 
 
 def test_twenty_thousand_cells_take_a_second_or_two() -> None:
