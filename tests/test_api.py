@@ -237,7 +237,7 @@ def test_what_there_is_comes_with_registered_methods() -> None:
     found = bench.available("methods").set_index("method")
     assert found.loc["mine", "summary"] == "Shrinks all weights."
     assert {"tracer", "retrain"} <= set(found.index)
-    assert set(bench.available("tasks")["task"]) == set(tasks())
+    assert set(tasks()) <= set(bench.available("tasks")["task"])
 
 
 def test_the_source_of_a_cell_holds_what_the_class_uses_and_no_calls() -> None:

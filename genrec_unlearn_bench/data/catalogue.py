@@ -81,7 +81,6 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
 
 SplitName = Literal["global-time", "as-given", "leave-one-out"]
 TextField = Literal["title", "brand", "categories", "description", "text"]
-
 ItemField = Literal["id", "title", "brand", "price", "categories", "description", "text"]
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

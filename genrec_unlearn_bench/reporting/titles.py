@@ -11,7 +11,6 @@ from importlib import resources
 
 import yaml
 
-from genrec_unlearn_bench.data.tasks import TASK_ENDINGS
 from genrec_unlearn_bench.reporting.selection import variants
 
 
@@ -20,7 +19,7 @@ def task_title(task: str) -> str:
     name, bracket, rest = task.partition(" (")
     dataset, _, kind = name.rpartition("-")
     known = _titles()["datasets"]
-    shown = f"{known[dataset]}, {kind}" if dataset in known and kind in TASK_ENDINGS else name
+    shown = f"{known[dataset]}, {kind}" if dataset in known else name
     return shown + bracket + rest
 
 

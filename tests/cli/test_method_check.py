@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.contract import check as contract
-from genrec_unlearn_bench.contract.rules import RULES, CheckReport, broken, judged, left_out
+from genrec_unlearn_bench.contract.rules import RULES, CheckReport, broken, checked, left_out
 
-GOOD = (judged("name", (), "mine"), left_out("kind", "not in `kinds`", subject="item"))
+GOOD = (checked("name", (), "mine"), left_out("kind", "not in `kinds`", subject="item"))
 BAD = broken("quiet", "it prints 'a [red]step[/red]'", hint="use progress.info(…)")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +26,14 @@ MAPPING = TableMapping.model_validate(
 
 
 ODD = [b"", b'"', b",", b"\t", b"\r", b"\n\n", b"\0", b"\xff", b"1e5", b"{", b"\\ud800", b"x" * 5000]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is imported here is known to no other test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
+        yield
 
 
 def attempt(folder: Path, log: str | bytes, items: str | bytes, ending: str = "csv") -> str:
