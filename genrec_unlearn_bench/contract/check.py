@@ -30,6 +30,7 @@ from genrec_unlearn_bench.contract.rules import (
     left_out,
 )
 from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.tasks import TASK_ENDINGS
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
@@ -81,6 +82,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Further fields for a run of seconds, by method."""
+
+DEMO_TASKS = {ConceptKind(concept.kind): f"demo-{ending}" for ending, concept in reversed(TASK_ENDINGS.items())}
+"""The task of each kind that a method is called on."""
 
 
 def check_method(
@@ -182,7 +186,7 @@ class _DemoCheck:
 
     def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
         """Call a new method object, or that of a former call again, on a fresh copy of the original."""
-        self.progress.info(f"check: demo-{case.kind.value} on {case.backbone}")
+        self.progress.info(f"check: {DEMO_TASKS[case.kind]} on {case.backbone}")
         resolved = self._resolve(case, "original", {})
         context = StageContext(self.store, self.progress, self.cache)
         data, _, original, _ = recommender_stages(resolved, self.progress)
@@ -217,7 +221,7 @@ class _DemoCheck:
     def _resolve(self, case: DemoCase, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
         backbone = load_backbone(case.backbone)
         request = RunRequest(
-            task=f"demo-{case.kind.value}",
+            task=DEMO_TASKS[case.kind],
             method=method,
             backbone=case.backbone,
             scale=Scale.SMOKE.value,

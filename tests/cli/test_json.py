@@ -114,6 +114,7 @@ def plain_calls() -> list[str]:
         *(f"ls {kind}" for kind in kinds),
         *(f"show {thing}" for thing in things),
         *(f"data {verb}" for verb in ("prepare demo", "info demo", "info sports", "sids --task demo-brand")),
+        "data export --task demo-brand --out exported",
         *("method new mine --out mine", "method check tracer"),
         "results compare original tracer",
         "results compare original tracer --users",
