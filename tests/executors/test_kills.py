@@ -153,7 +153,7 @@ def test_two_sweeps_at_once_divide_the_work(tmp_path: Path) -> None:
     assert not set(done[0]) & set(done[1])
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 def test_a_hundred_kills_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts = killed_again_and_again(tmp_path, 100, seeds=8, seconds=0.5, longest=5.0)
     assert counts["group"] + counts["worker"] == 100
