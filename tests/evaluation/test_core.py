@@ -129,6 +129,7 @@ def test_each_beam_is_scored_on_its_own_lists() -> None:
         assert values["similarity.first", group, 10] != pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 37, 149])
 def test_blocks_change_nothing_but_the_random_draws(block: int) -> None:
     whole, found = evaluated(setting()), evaluated(setting(), block=block)

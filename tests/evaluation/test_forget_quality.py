@@ -76,6 +76,7 @@ def test_what_is_remembered_shows(original: Parts, oracles: list[Parts]) -> None
     assert interval[0] > 0.75
 
 
+@pytest.mark.slow
 def test_a_second_retrained_model_is_the_ceiling(original: Parts, oracles: list[Parts]) -> None:
     for own in oracles:
         found = compared(own, original, oracles)

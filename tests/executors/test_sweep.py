@@ -43,6 +43,7 @@ def records(root: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_executor_comes_to_the_same_results(world: World, executor: Callable[[], Executor]) -> None:
     ended: list[str] = []
     watcher = Watcher(ended=lambda job, outcome: ended.append(job.name))

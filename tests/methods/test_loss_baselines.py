@@ -89,6 +89,7 @@ def test_each_forgets_and_leaves_the_original_alone(planted: Planted, name: str)
         assert torch.equal(value, before[key]), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_interaction_requests_run_and_move(planted: Planted, name: str) -> None:
     request = planted.request

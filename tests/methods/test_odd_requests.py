@@ -20,6 +20,8 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.planted import Planted
 from tests.smoke.matrix import examine
 
+pytestmark = pytest.mark.slow
+
 NAMES = [name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of]
 
 each_method = pytest.mark.parametrize("name", NAMES)
@@ -53,7 +55,6 @@ def only_concept_items(part: Examples, concept: np.ndarray) -> Examples:
     return replace(part, events=events.astype(np.int64))
 
 
-@pytest.mark.slow
 @each_method
 def test_histories_of_concept_items_alone(planted: Planted, name: str) -> None:
     marked = planted.request.items
@@ -74,7 +75,6 @@ def test_one_forget_example(planted: Planted, name: str) -> None:
     assert found_wrong(planted, name, asked(planted, some(planted.request.train.forget, 1))) == []
 
 
-@pytest.mark.slow
 @each_method
 def test_same_seed_same_bits(planted: Planted, name: str) -> None:
     request = asked(planted, some(planted.request.train.forget, 60))

@@ -63,6 +63,7 @@ def variant(name: str, **fields: object) -> TracerConfig:
     return TracerConfig.model_validate({**CONFIG.model_dump(), **Tracer.variants[name], **fields})
 
 
+@pytest.mark.slow
 def test_the_default_rate_of_phi_reaches_another_codeword_within_the_soft_phase(planted: Planted) -> None:
     """At the paper's 0.01, in units of the gap, none does."""
     short = {"batch_size": 64, "lr": 3e-4}

@@ -74,6 +74,7 @@ def test_ir_measures_gives_the_records_numbers(folder: Path, found: RunLists, gr
     assert len(hold(folder, found, group, beam)) > 3, "numbers that are all alike would prove little"
 
 
+@pytest.mark.slow
 def test_ir_measures_gives_the_numbers_of_a_real_run(trained: Bench, tmp_path: Path) -> None:
     record = trained.run("original").record
     found = find_lists(record, trained.store)

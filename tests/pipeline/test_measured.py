@@ -125,6 +125,7 @@ def test_a_model_is_measured_once_and_references_are_shared(trained: Bench, weig
     assert any("never trained on" in note for note in again.record.notes)
 
 
+@pytest.mark.slow
 def test_reasons_stand_in_place_of_numbers(trained: Bench, weighing: type[Weighing]) -> None:
     found = values(full(trained, "original").record)
     assert found["weighing.sum"].value is not None

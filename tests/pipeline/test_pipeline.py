@@ -347,6 +347,7 @@ concept: {{kind: brand}}
 """
 
 
+@pytest.mark.slow
 def test_a_task_that_changes_under_its_version_is_refused(trained: Bench, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(TASK.format(version=1, seed=0))

@@ -23,6 +23,8 @@ from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.reproduce.repeat import request_of
 from tests.pipeline.conftest import TINY, Bench
 
+pytestmark = pytest.mark.slow
+
 WITH_SHADOWS: dict[str, Any] = {
     "suite": "full",
     "measure": ("quantisation",),

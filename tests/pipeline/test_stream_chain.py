@@ -248,6 +248,7 @@ def test_the_row_stands_for_all_requests(chain_of: Callable[..., Chain]) -> None
         assert torch.equal(one, two)
 
 
+@pytest.mark.slow
 def test_what_was_blocked_stays_blocked(chain_of: Callable[..., Chain]) -> None:
     for method in ("filter", "filter-history"):
         chain = chain_of(method=method)

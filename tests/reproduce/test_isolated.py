@@ -73,6 +73,7 @@ def again(record: RunRecord, bench: Bench, method: Path, isolated: Isolation) ->
     return repeat_record(record, method=str(method), cache_dir=bench.root / "cache", progress=Told(), isolated=isolated)
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_the_sandbox_shows_its_inputs_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket

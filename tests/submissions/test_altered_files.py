@@ -13,8 +13,9 @@ import pytest
 from tests.submissions.altered_files import FILES
 from tests.submissions.forging import is_refused
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.parametrize("what", FILES)
 def test_is_refused(what: str, folder: Path, leaderboard: Path) -> None:
     check, message, alter = FILES[what]

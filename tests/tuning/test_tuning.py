@@ -18,6 +18,8 @@ from genrec_unlearn_bench.tuning.choice import write_choice
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.pipeline.conftest import Bench
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (9000, 9001)
 
 METHOD = '''"""Shrinks the weights."""
@@ -72,7 +74,6 @@ def tuned(bench: Bench, method: str, *, seeds: tuple[int, ...] = SEEDS[:1], tria
     return tune(request, bench.store, bench.told)
 
 
-@pytest.mark.slow
 def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +107,6 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     assert choice.seconds == pytest.approx(sum(one.seconds for one in choice.trials))
 
 
-@pytest.mark.slow
 def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +136,6 @@ def test_no_oracle_is_trained_and_nothing_of_the_test_part_is_read(
     assert parts == ["train", "valid"], "what a method gets"
 
 
-@pytest.mark.slow
 def test_what_diverges_is_shown_and_never_chosen(bench: Bench, tmp_path: Path) -> None:
     choice = tuned(bench, shrink(tmp_path, 1.0, -1.0, 0.0), seeds=SEEDS).choice
     assert [one.diverged for one in choice.trials] == [False, True, True], "the default is sound"
@@ -164,7 +163,6 @@ def test_a_drawn_space_says_how_large_it_is(bench: Bench, tmp_path: Path) -> Non
     assert dict(found.changes) == ({"factor": found.choice.config["factor"]} if differs else {})
 
 
-@pytest.mark.slow
 def test_a_tuned_run_shares_its_stage_and_holds_what_tuning_cost(bench: Bench, tmp_path: Path) -> None:
     method = shrink(tmp_path, 1.0, 0.5)
     found = tuned(bench, method)

@@ -103,6 +103,7 @@ def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
     assert all(torch.equal(one, two) for one, two in zip(before, model.module.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_no_batch_that_reaches_the_model_holds_anything_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, model, seen = split_for_attacks(world.split(), 0), world.hidden(), []
     forward = T5Recommender.forward

@@ -19,6 +19,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation.relearning import world
 
+pytestmark = pytest.mark.slow
+
 HARD = "forget-100/served"
 
 
@@ -36,7 +38,6 @@ def held_against() -> References:
     return world.references(HARD)
 
 
-@pytest.mark.slow
 def test_what_is_hidden_and_what_was_never_learned_are_told_apart(held_against: References) -> None:
     hidden = world.attacked(world.hidden(), HARD)
     never = world.attacked(world.trained(on_concept=False, seed=1), HARD)
