@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from tests.reporting.boards import make_records, write_records
 
+pytestmark = pytest.mark.slow
+
 RUNNER = CliRunner()
 
 

@@ -65,6 +65,7 @@ def test_several_methods_go_into_one_file_of_rules(root: Path, tmp_path: Path) -
     assert parse_yaml(FixedRules, fixed.read_text(), where="fixed").methods == {"filter": {}, "filter-history": {}}
 
 
+@pytest.mark.slow
 def test_a_method_that_cannot_be_tuned_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
     result = bench(root, "tune", "original,filter", "--tuned-dir", str(tmp_path))
     assert result.exit_code == 2

@@ -15,6 +15,8 @@ from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.memorised import subject, world
 
+pytestmark = pytest.mark.slow
+
 Parts = dict[str, Measured]
 
 
@@ -40,7 +42,6 @@ def compared(own: Parts, original: Parts, oracles: list[Parts]) -> dict[tuple[st
     return found
 
 
-@pytest.mark.slow
 def test_an_overfitted_model_gives_its_members_away(original: Parts, oracles: list[Parts]) -> None:
     found = compared(original, original, oracles)
     # The reference is as overfitted as the model, on other examples: what it adds here is noise.

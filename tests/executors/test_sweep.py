@@ -61,6 +61,7 @@ def test_every_executor_comes_to_the_same_results(world: World, executor: Callab
     assert world.state("npo1").result == outcome.done["npo1"].result
 
 
+@pytest.mark.slow
 def test_a_failed_job_in_the_middle_stops_only_what_needs_it(world: World, executor: Callable[[], Executor]) -> None:
     jobs = grid(world, tracer={"ends": "fault"}, filter={"ends": "bug"})
     jobs.append(world.job("on-tracer", needs=("tracer0",)))

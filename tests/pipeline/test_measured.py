@@ -36,6 +36,8 @@ from genrec_unlearn_bench.reproduce import repeat
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from tests.pipeline.conftest import Bench
 
+pytestmark = pytest.mark.slow
+
 WEIGHT = MetricSpec(
     name="weighing.sum",
     title="Sum",
@@ -109,7 +111,6 @@ def values(record: Any) -> dict[str, MetricValue]:
     return {value.metric: value for value in record.metrics if value.metric.startswith("weighing")}
 
 
-@pytest.mark.slow
 def test_a_model_is_measured_once_and_references_are_shared(trained: Bench, weighing: type[Weighing]) -> None:
     own = {"weighing.factor": 3.0}  # of this test alone, as the cache is everybody's
     first = full(trained, "original", measure_set=own)
@@ -125,7 +126,6 @@ def test_a_model_is_measured_once_and_references_are_shared(trained: Bench, weig
     assert any("never trained on" in note for note in again.record.notes)
 
 
-@pytest.mark.slow
 def test_reasons_stand_in_place_of_numbers(trained: Bench, weighing: type[Weighing]) -> None:
     found = values(full(trained, "original").record)
     assert found["weighing.sum"].value is not None
@@ -136,7 +136,6 @@ def test_reasons_stand_in_place_of_numbers(trained: Bench, weighing: type[Weighi
     assert "no generative recommender" in str(popular["weighing.sum"].note)
 
 
-@pytest.mark.slow
 def test_curves_are_published_and_samples_are_not(trained: Bench, weighing: type[Weighing]) -> None:
     done = full(trained, "filter", oracle_seeds=2)
     table = pd.read_csv(done.folder / "measurements" / "weighing.csv")
@@ -183,7 +182,6 @@ def test_wrong_calls(weighing: type[Weighing]) -> None:
         resolve(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
 
 
-@pytest.mark.slow
 def test_a_record_with_measurements_can_be_repeated(trained: Bench, weighing: type[Weighing], tmp_path: Path) -> None:
     record = full(trained, "filter", measure_set={"weighing.factor": 5.0}).record
     asked = request_of(record, results_dir=tmp_path)

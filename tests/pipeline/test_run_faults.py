@@ -23,6 +23,8 @@ from genrec_unlearn_bench.pipeline.stage import Load, StageContext, by_title, ma
 from tests.pipeline.conftest import Bench, Told
 from tests.pipeline.test_pipeline import mine
 
+pytestmark = pytest.mark.slow
+
 FULL = "CUDA out of memory. Tried to allocate 20.00 GiB.\nand more lines"
 
 
@@ -40,7 +42,6 @@ def test_other_faults_pass() -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.slow
 def test_memory_that_runs_out_in_training(bench_at: Callable[[str], Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_at("bench")
 
@@ -59,7 +60,6 @@ def test_memory_that_runs_out_in_training(bench_at: Callable[[str], Bench], monk
     assert "original" in bench.told.computed
 
 
-@pytest.mark.slow
 def test_memory_that_runs_out_in_unlearning_and_evaluation(
     trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,6 @@ class Killer(Told):
             yield part
 
 
-@pytest.mark.slow
 def test_an_interrupted_training_goes_on(
     trained: Bench, bench_at: Callable[[str], Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ def test_what_cannot_be_repeated_says_why(trained: Bench, tmp_path: Path) -> Non
         again(record.model_copy(update={"cell": cell}), trained, data_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_differences_of_the_surroundings_are_said_before_anything_is_computed(trained: Bench) -> None:
     record = trained.run("popularity").record
     environment = record.environment.model_copy(update={"threads": 7, "packages": {"torch": "1.0"}})

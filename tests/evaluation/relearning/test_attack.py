@@ -25,6 +25,8 @@ from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
 from tests.evaluation.relearning import world
 
+pytestmark = pytest.mark.slow
+
 CONFIG = RelearningConfig(steps=(0, 4, 8, 12), lr=1e-3)
 
 
@@ -82,7 +84,6 @@ def test_a_killed_attack_ends_with_the_same_bits(
     assert not any("pickle" in path.suffix or path.suffix == ".pt" for path in tmp_path.rglob("*"))
 
 
-@pytest.mark.slow
 def test_another_attacks_state_is_left_alone(tmp_path: Path) -> None:
     model = world.trained(on_concept=True)
     _attacked(model.clone(), CONFIG, Progress(work=tmp_path))
@@ -92,7 +93,6 @@ def test_another_attacks_state_is_left_alone(tmp_path: Path) -> None:
     assert [line.step for line in progress.steps] == [0]
 
 
-@pytest.mark.slow
 def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
     model = world.trained(on_concept=True)
     before = [parameter.clone() for parameter in model.module.parameters()]
@@ -103,7 +103,6 @@ def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
     assert all(torch.equal(one, two) for one, two in zip(before, model.module.parameters(), strict=True))
 
 
-@pytest.mark.slow
 def test_no_batch_that_reaches_the_model_holds_anything_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, model, seen = split_for_attacks(world.split(), 0), world.hidden(), []
     forward = T5Recommender.forward
