@@ -136,12 +136,16 @@ def arithmetic() -> dict[str, str]:
     """What rounding depends on besides versions: the processor's instructions and the libraries of matrix products."""
     import numpy
     import torch
+    from threadpoolctl import threadpool_info
 
     found = {"cpu_capability": torch.backends.cpu.get_cpu_capability()}
     blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
     found["torch_blas"] = blas.group(1) if blas else "unknown"
     built = numpy.show_config(mode="dicts") or {}
     found["numpy_blas"] = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
+    # OpenBLAS chooses its kernels by the processor, or by $OPENBLAS_CORETYPE; semantic IDs differ between two choices.
+    chosen = {library["architecture"] for library in threadpool_info() if "architecture" in library}
+    found["blas_kernels"] = ", ".join(sorted(map(str, chosen))) or "default"
     found["interop_threads"] = str(torch.get_num_interop_threads())
     return found
 

@@ -19,7 +19,8 @@ from tests.frozen.outcomes import CALLS, frozen, outcomes
 @pytest.mark.parametrize("call", CALLS)
 def test_outcomes_are_the_same_to_the_bit(call: str, tmp_path: Path) -> None:
     expected = frozen()
-    here = {"arithmetic": arithmetic(), "packages": versions(PACKAGES)}
+    known = expected["environment"]["arithmetic"]
+    here = {"arithmetic": {name: arithmetic()[name] for name in known}, "packages": versions(PACKAGES)}
     if here != expected["environment"]:
         pytest.skip(f"frozen in another environment, whose sums round otherwise: {expected['environment']}")
     arguments = CALLS[call] if "--task" in CALLS[call] else ["--task", "demo-brand", *CALLS[call]]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import platform
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -102,8 +105,15 @@ def test_another_version_is_a_mismatch_and_a_local_build_of_the_same_is_none(mon
 
 
 def test_the_record_names_what_sums_are_rounded_by() -> None:
-    assert arithmetic().keys() == {"cpu_capability", "torch_blas", "numpy_blas", "interop_threads"}
+    assert arithmetic().keys() == {"cpu_capability", "torch_blas", "numpy_blas", "blas_kernels", "interop_threads"}
     assert "unknown" not in arithmetic().values()
+
+
+def test_kernels_chosen_by_hand_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Nehalem")
+    words = "from genrec_unlearn_bench.pipeline.environment import arithmetic; print(arithmetic()['blas_kernels'])"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert "Nehalem" in done.stdout or platform.machine() != "x86_64" or "openblas" not in arithmetic()["numpy_blas"]
 
 
 def test_older_records_keep_their_bytes_and_newer_ones_say_more() -> None:
