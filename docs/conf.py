@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from typer.testing import CliRunner
 
 from genrec_unlearn_bench import __version__
+from genrec_unlearn_bench.cli.main import VERBS
+from genrec_unlearn_bench.cli.main import app as bench
 
 project = "genrec_unlearn_bench"
 author = "The genrec_unlearn_bench maintainers"
 copyright = "2026, the genrec_unlearn_bench maintainers. Apache-2.0"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.typer"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "genrec_unlearn_bench"
@@ -47,6 +51,15 @@ def link_inside(app: Sphinx, path: Path, name: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"]({target}", f"]({page}")
 
 
+def list_commands(app: Sphinx, name: str, source: list[str]) -> None:
+    """The reference of the command line: what each verb's ``--help-all`` prints."""
+    if name == "cli":
+        os.environ["COLUMNS"] = "84"
+        for verb in VERBS:
+            text = CliRunner().invoke(bench, [*verb.split(), "--help-all"]).stdout
+            source[0] += f"\n## bench {verb}\n\n```text\n{text.strip()}\n```\n"
+
+
 def keep_colons(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """An empty first line: napoleon then takes "A hint: how to go on" below a field for a sentence, not for a type."""
     if what in ("attribute", "property", "data"):
@@ -56,4 +69,5 @@ def keep_colons(app: Sphinx, what: str, name: str, obj: object, options: object,
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", keep_colons, priority=100)
     app.connect("source-read", link_outside)
+    app.connect("source-read", list_commands)
     app.connect("include-read", link_inside)
