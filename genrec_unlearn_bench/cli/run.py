@@ -52,8 +52,7 @@ def run(
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
     Finished stages are kept: a second method reuses the trained models and only runs its own unlearning, and an
-    interrupted run goes on. The rows original and retrain come along. Options with several values are repeated, or
-    given them with commas.
+    interrupted run goes on. The rows original and retrain come along. Give several values with commas.
     """
     from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest

@@ -77,7 +77,7 @@ def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFr
     for result in results:
         cell = [result.backbone_label if name == "backbone" else getattr(result, name) for name in CELL_COLUMNS]
         record = [getattr(result, name) for name in ("key", "created", "suite_version", "protocol_version")]
-        record = [result.diverged, result.source.name, result.source.badge_text, *record, str(result.folder)]
+        record = [result.diverged, result.source.name, result.source.badge_text, *record, str(result.folder.absolute())]
         if wide:
             values = {measure.text: value for measure, value in result.values.items()}
             rows.append(dict(zip((*CELL_COLUMNS, *RECORD_COLUMNS), (*cell, *record), strict=True)) | values)
