@@ -13,12 +13,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -154,22 +153,9 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     """Installed versions by package; those that are not installed are left out."""
     found = {}
     for package in packages:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
-
-
-class VersionMismatch(NamedTuple):
-    """An installed package whose version is not the lock's."""
-
-    package: str
-    installed: str
-    locked: str
-
-    def __str__(self) -> str:
-        return f"{self.package} {self.installed} (lock {self.locked})"
 
 
 @cache
@@ -180,27 +166,22 @@ def locked_versions() -> dict[str, str]:
     return {canonicalize_name(name.strip()): version.strip() for name, equals, version in pairs if equals}
 
 
-def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
-    """Installed packages that differ from the lock.
-
-    Args:
-        packages: By default those that can change a number; None for all that are locked.
-    """
+def version_mismatches(packages: Iterable[str] = PACKAGES) -> dict[str, tuple[str, str]]:
+    """Installed and locked version of the packages where the two differ."""
     locked = locked_versions()
-    installed = versions(sorted(locked) if packages is None else packages)
-    wanted = {package: locked.get(canonicalize_name(package)) for package in installed}
+    found = {name: (version, locked.get(canonicalize_name(name))) for name, version in versions(packages).items()}
     # A local build of the same release (2.13.0+cpu) is the locked version.
-    return tuple(
-        VersionMismatch(package, version, lock)
-        for package, version in installed.items()
-        if (lock := wanted[package]) is not None and version.partition("+")[0] != lock.partition("+")[0]
-    )
+    return {
+        name: (version, lock)
+        for name, (version, lock) in found.items()
+        if lock is not None and version.partition("+")[0] != lock.partition("+")[0]
+    }
 
 
 def format_version_mismatches() -> str:
     """A line for the user; empty where nothing differs."""
-    found = version_mismatches()
-    return f"environment differs from the lock: {', '.join(map(str, found))}" if found else ""
+    found = [f"{name} {own} (lock {locked})" for name, (own, locked) in version_mismatches().items()]
+    return f"environment differs from the lock: {', '.join(found)}" if found else ""
 
 
 @dataclass
@@ -220,13 +201,12 @@ class Reading:
 def metered(device: str) -> Iterator[Reading]:
     """Measure the block. The reading is complete once the block has ended, also when it failed."""
     reading = Reading()
-    on_gpu = device.startswith("cuda")
-    with _gpu_memory(device, reading) if on_gpu else _resident_memory(reading):
+    with _gpu_memory(device, reading) if device.startswith("cuda") else _resident_memory(reading):
         began = time.perf_counter()
         try:
             yield reading
         finally:
-            if on_gpu:
+            if device.startswith("cuda"):
                 import torch
 
                 torch.cuda.synchronize(device)
@@ -249,14 +229,16 @@ def _gpu_memory(device: str, reading: Reading) -> Iterator[None]:
 def _resident_memory(reading: Reading) -> Iterator[None]:
     import psutil
 
-    process = psutil.Process()
-    done = threading.Event()
-    peak = [process.memory_info().rss]
+    process, done = psutil.Process(), threading.Event()
+
+    def look() -> None:
+        reading.peak_memory_mib = max(reading.peak_memory_mib, process.memory_info().rss / MIB)
 
     def watch() -> None:
         while not done.wait(INTERVAL):
-            peak[0] = max(peak[0], process.memory_info().rss)
+            look()
 
+    look()
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
@@ -264,7 +246,7 @@ def _resident_memory(reading: Reading) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-        reading.peak_memory_mib = max(peak[0], process.memory_info().rss) / MIB
+        look()
 
 
 def _processor() -> str:
@@ -279,16 +261,14 @@ def _processor() -> str:
 
 def _commit() -> tuple[str | None, bool | None]:
     """Commit of this package's own repository and whether it has changes; None for an installed wheel."""
-    here = Path(__file__).resolve().parents[1]
-    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None
-    commit = _git(here, "rev-parse", "HEAD")
-    status = _git(here, "status", "--porcelain", "--untracked-files=no")
-    return commit, None if status is None else bool(status)
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    return _git("rev-parse", "HEAD"), None if status is None else bool(status)
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(folder), *arguments]
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(Path(__file__).resolve().parents[1]), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import MeasurementStages, evaluate_stage
+from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage, measurement_stages
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
@@ -56,7 +56,7 @@ def build_result(
         return found
 
     def measured(role: str, model: Stage, as_untrained: bool = False) -> dict[str, Stage]:
-        stages = MeasurementStages(resolved, data, sids, model, as_untrained).build()
+        stages = measurement_stages(resolved, data, sids, model, as_untrained=as_untrained)
         return {f"measured {name} of {role}": stage for name, stage in stages.items()}
 
     data, sids, original, retrained = shared(

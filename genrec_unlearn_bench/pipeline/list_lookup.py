@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,11 @@ class RunLists:
     per_user: pd.DataFrame
 
     def users(self, group: Group) -> IntArray:
-        """[M] user of each example of a group."""
+        """[M]"""
         return self._column(group, "user")
 
     def targets(self, group: Group) -> IntArray:
-        """[M] target of each example."""
+        """[M]"""
         return self._column(group, "target")
 
     def ranks(self, group: Group, beam: int) -> IntArray:
@@ -81,24 +81,18 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
     return load_dataset(_stage(record, "dataset", "dataset", store).path)
 
 
-@dataclass(frozen=True)
-class Exported:
-    """One file.
-
-    Attributes:
-        lines: Number of filled places of all lists, or of test examples.
-        queries: Number of test examples of the group.
-    """
+class Exported(NamedTuple):
+    """A file, its number of lines, and the number of test examples of its group."""
 
     name: str
     text: str
     lines: int
     queries: int
 
-    @classmethod
-    def of(cls, name: str, lines: Iterator[str], queries: int) -> Exported:
-        written = list(lines)
-        return cls(name, "".join(f"{line}\n" for line in written), len(written), queries)
+
+def _exported(name: str, lines: Iterator[str], queries: int) -> Exported:
+    written = list(lines)
+    return Exported(name, "".join(f"{line}\n" for line in written), len(written), queries)
 
 
 def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
@@ -119,8 +113,8 @@ def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]
             continue
         if group not in written:
             written.add(group)
-            yield Exported.of(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
-        yield Exported.of(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
+            yield _exported(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
+        yield _exported(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
 
 
 def check_names(ids: Sequence[str]) -> None:

@@ -93,10 +93,7 @@ def write_result(
     losses: Path | None,
     tables: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
-    """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
-
-    Args:
-        tables: Written to ``measurements/<name>.csv`` (``table_bytes``).
+    """Write a run's folder, with ``tables`` as ``measurements/<name>.csv``; it takes the place of an older one.
 
     Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
     """
@@ -213,13 +210,10 @@ class FinishedRun:
 def finished_run(root: Path, cell: Cell, key: str) -> FinishedRun | None:
     """The result of a cell under a key; None where there is none that is whole."""
     folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
-    if not looks_whole(folder):
-        return None
-    try:
-        record = read_record(folder)
-    except CorruptArtefact:
-        return None
-    return FinishedRun(record, folder, cached=True) if record.key == key else None
+    with suppress(CorruptArtefact):
+        if looks_whole(folder) and (record := read_record(folder)).key == key:
+            return FinishedRun(record, folder, cached=True)
+    return None
 
 
 class _Line(StrictModel):
@@ -232,11 +226,10 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
 
     Faults of the request are not reported here: resolving it does that.
     """
-    try:
+    with suppress(BenchError, OSError, ValueError):
         line = _Line.model_validate_json(_line_path(request, store).read_bytes())
-    except (BenchError, OSError, ValueError):
-        return None
-    return finished_run(request.results_dir, line.cell, line.key)
+        return finished_run(request.results_dir, line.cell, line.key)
+    return None
 
 
 def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:
@@ -275,9 +268,5 @@ def _line_path(request: RunRequest, store: StageStore) -> Path:
 
 def _stamps(folder: Path) -> list[tuple[str, int, int]]:
     """Name, size and time of every file below a folder; empty where it is none."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            status = path.stat()
-            found.append((path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns))
-    return found
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    return [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]

@@ -98,7 +98,7 @@ def test_another_version_is_a_mismatch_and_a_local_build_of_the_same_is_none(mon
         return here[name]
 
     monkeypatch.setattr(environment.metadata, "version", version)
-    assert [str(found) for found in version_mismatches()] == [f"numpy 1.0 (lock {locked_versions()['numpy']})"]
+    assert version_mismatches() == {"numpy": ("1.0", locked_versions()["numpy"])}
     assert format_version_mismatches().startswith("environment differs from the lock: numpy 1.0 (lock ")
     monkeypatch.setattr(environment.metadata, "version", locked_versions().__getitem__)
     assert format_version_mismatches() == ""

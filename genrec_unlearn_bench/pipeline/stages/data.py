@@ -182,10 +182,10 @@ def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | N
 
     def prepared() -> PreparedTask:
         dataset, split = inputs["dataset"], inputs["task"]
-        found = inputs.remember(f"item-features/{keys['scrubbed']}", features)
+        found = inputs.context.remember(f"item-features/{keys['scrubbed']}", features)
         if not held_out:
             return PreparedTask(dataset, split, found)
         lean, divided, held = carve(dataset, split)
         return PreparedTask(lean, divided, found, held)
 
-    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)
+    return inputs.context.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)

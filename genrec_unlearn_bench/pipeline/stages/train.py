@@ -50,8 +50,8 @@ class TrainingStages:
 
     def sids(self) -> Stage:
         """Semantic IDs by the backbone's tokenizer; IDs that never saw the concept where ``cleaned``."""
-        resolved = self.resolved
-        backbone, config, seed = resolved.backbone, resolved.sid_config, resolved.seed
+        resolved, seed = self.resolved, self.resolved.seed
+        backbone, config = resolved.backbone, resolved.sid_config
         # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
         # those that read interactions have a configuration type of their own.
         holdout = resolved.holdout if backbone.reads_interactions(config) else {}
@@ -81,9 +81,11 @@ class TrainingStages:
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             log, data = context.log(), self.training_data(inputs, vectors=False)
-            parts: dict[str, Any] = {"train": data.train, "valid": data.valid, "items": len(data.items)}
+            train, valid, count = data.train, data.valid, len(data.items)
             with metered(device) as reading:
-                ranker = SasRec.fit(chosen, **parts, seed=seed, device=device, progress=log)
+                ranker = SasRec.fit(
+                    chosen, train=train, valid=valid, items=count, seed=seed, device=device, progress=log
+                )
             ranker.save(folder)
             log.write(folder)
             return vars(reading)
@@ -120,8 +122,6 @@ class TrainingStages:
         return replace(stage, label=f"{name} {number}") if number else stage
 
     def popularity(self) -> Stage:
-        """The popularity baseline."""
-
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
             with metered("cpu") as reading:
@@ -141,7 +141,7 @@ class TrainingStages:
         )
 
     def training_data(self, inputs: Inputs, *, vectors: bool = True, holdout: bool | None = None) -> TrainingData:
-        """Training data from the loaded inputs; with SASRec's item vectors where the stage has them."""
+        """Training data from the loaded inputs; ``vectors``: with SASRec's item vectors where the stage has them."""
         holdout = self.resolved.suite.holdout if holdout is None else holdout
         if not self.cleaned:
             data = whole_data(self._dataset(inputs, holdout=holdout), inputs)
@@ -158,7 +158,9 @@ class TrainingStages:
         if not vectors or "sasrec" not in inputs:
             return data
         key = inputs.stage.inputs["sasrec"].key
-        return replace(data, collaborative=inputs.remember(f"vectors/{key}", lambda: inputs["sasrec"].item_vectors()))
+        return replace(
+            data, collaborative=inputs.context.remember(f"vectors/{key}", lambda: inputs["sasrec"].item_vectors())
+        )
 
     @property
     def _inputs(self) -> dict[str, Stage]:
@@ -175,7 +177,7 @@ class TrainingStages:
         if not holdout:
             return dataset
         digest = dataset.manifest.digest
-        lean: Dataset = inputs.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
+        lean: Dataset = inputs.context.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
         return lean
 
 
