@@ -38,21 +38,19 @@ def expand_names(
     Raises UsageError where none is named, or where ``shared`` changes one configuration and the call names several.
     """
     backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
-    if not backbones:
-        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
-    if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
-        raise UsageError(
-            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
-            hint="make one call for each backbone; finished stages are shared",
-        )
-    if not methods:
-        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
+    for kind, names, example in (("backbone", backbones, "tiger"), ("method", methods, "tracer")):
+        if not names:
+            raise UsageError(f"no {kind} was named", hint=f"--{kind} {example}, for example (bench ls {kind}s)")
     changed = [name for name in methods if name not in REFERENCE_ROWS]
-    if shared.method_set and len(changed) != 1:
-        raise UsageError(
-            f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
-            hint="make one call for each method; finished stages are shared",
-        )
+    for kind, options, names, fields in (
+        ("backbone", "--set-backbone and --set-sid change", backbones, {**shared.backbone_set, **shared.sid_set}),
+        ("method", "--set changes", changed, shared.method_set),
+    ):
+        if fields and len(names) != 1:
+            raise UsageError(
+                f"{options} one {kind}'s configuration, and this call names {len(names) or 'none'}",
+                hint=f"make one call for each {kind}; finished stages are shared",
+            )
     return backbones, tuple(methods)
 
 
@@ -77,15 +75,12 @@ def cells_of(
 def run_cells(
     requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracked: Tracked | None = None
 ) -> tuple[list[FinishedRun], Failed]:
-    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
+    """Run cells one after the other; returns results, and requests that failed with the reason.
 
-    With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
+    One that fails does not stop the rest, nor does a backbone that cannot serve a method.
 
     Args:
         tracked: Gives the progress under which a cell is computed.
-
-    Returns:
-        Results, and requests that failed with the reason.
 
     Raises:
         UsageError: A request is wrong; nothing was done.
@@ -135,7 +130,7 @@ def run_cells(
 
 
 def _sort(request: RunRequest) -> tuple[str, bool]:
-    """Cells of a call that take about as long as each other: the first rows train, methods do not."""
+    """The same for cells that take about as long: the first rows train, methods do not."""
     return request.backbone, request.method in FIRST_ROWS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -112,27 +112,10 @@ def by_title(goal: Stage) -> dict[str, Stage]:
 
 
 class StageLog(Progress):
-    """Collects the steps and notes of one stage; bars and lines go to the run's progress."""
-
-    def __init__(self, outer: Progress, work: Path | None = None) -> None:
-        super().__init__(work=work)
-        self._outer = outer
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        return self._outer.track(label, sequence, total=total)
-
-    def info(self, text: str) -> None:
-        self._outer.info(text)
-
-    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        super().log(stage, step, losses)
-        self._outer.follow(stage, step, losses)
-
-    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        self._outer.follow(stage, step, losses)
+    """Steps and notes of one stage; what is to be shown goes to the run's progress, ``outer``."""
 
     def write(self, folder: Path) -> None:
-        """Write what ``write_log`` writes."""
+        """Write ``losses.jsonl`` and ``notes.json``; numbers that JSON does not have become null."""
         lines = ({"stage": step.stage, "step": step.step, "losses": _finite(step.losses)} for step in self.steps)
         steps = len(self.steps) if self.optimiser_steps is None else self.optimiser_steps
         write_log(folder, lines, {"diverged": self.diverged, "steps": steps, "notes": _finite(self.notes)})
@@ -203,7 +186,7 @@ class StageContext:
 
     def log(self, stage: Stage | None = None) -> StageLog:
         """A log for one stage; given the stage, with a folder to resume from after a kill."""
-        return StageLog(self.progress, None if stage is None else self.store.work(stage.name, stage.key))
+        return StageLog(outer=self.progress, work=self.store.work(stage.name, stage.key) if stage else None)
 
     def find(self, stage: Stage) -> StoredStage | None:
         """The stored stage, verified once in a session; None where it has to be made."""

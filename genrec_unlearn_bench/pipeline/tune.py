@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -61,16 +60,14 @@ class TuningRequest(StrictModel):
         return shlex.join([*words, "--trials", str(self.trials)])
 
 
-@dataclass(frozen=True)
-class Tuned:
+class Tuned(NamedTuple):
     """A choice, and its fields that differ from the method's (or variant's) defaults."""
 
     choice: Choice
     changes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
+class _Start(NamedTuple):
     """Start of the trials of one seed: the original, and its scores on the validation parts."""
 
     data: Mapping[str, Stage]

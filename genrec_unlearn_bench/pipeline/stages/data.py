@@ -144,9 +144,7 @@ def _read_manifest(folder: Path) -> TaskManifest:
 class PreparedTask:
     """Dataset, task and features in memory.
 
-    Attributes:
-        holdout: Interactions that nothing is trained on, for membership inference; ``dataset`` and ``split`` are
-            without them.
+    ``dataset`` and ``split`` are without the holdout, which nothing is trained on, for membership inference.
     """
 
     dataset: Dataset
@@ -181,11 +179,10 @@ def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | N
         return ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
 
     def prepared() -> PreparedTask:
-        dataset, split = inputs["dataset"], inputs["task"]
+        dataset, split, held = inputs["dataset"], inputs["task"], None
         found = inputs.context.remember(f"item-features/{keys['scrubbed']}", features)
-        if not held_out:
-            return PreparedTask(dataset, split, found)
-        lean, divided, held = carve(dataset, split)
-        return PreparedTask(lean, divided, found, held)
+        if held_out:
+            dataset, split, held = carve(dataset, split)
+        return PreparedTask(dataset, split, found, held)
 
     return inputs.context.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)
