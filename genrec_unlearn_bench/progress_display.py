@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -136,7 +136,4 @@ def _state(done: int, total: int | None, seconds: float) -> str:
 
 
 def _length(sequence: Iterable[Any]) -> int | None:
-    try:
-        return len(sequence)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    return len(sequence) if isinstance(sequence, Sized) else None

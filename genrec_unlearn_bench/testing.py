@@ -36,12 +36,9 @@ HISTORY = 4
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """A trained original and a request. Methods must not change it, so it can be shared between tests.
+    """A trained original, its semantic IDs (with codebooks and latents), a request and test examples.
 
-    Attributes:
-        table: Semantic IDs, with codebooks and latents.
-        request: Argument for ``unlearn``.
-        test: Test examples for measurements.
+    Methods must not change it, so it can be shared between tests.
     """
 
     table: SidTable

@@ -33,10 +33,8 @@ Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"
 def expand_names(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backbones and methods of a call; the backbone ``all`` stands for every one.
-
-    Raises UsageError where none is named, or where ``shared`` changes one configuration and the call names several.
-    """
+    """Backbones (``all``: every one) and methods of a call. Raises UsageError where none is named, or several are and
+    ``shared`` changes the configuration of one."""
     backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
     for kind, names, example in (("backbone", backbones, "tiger"), ("method", methods, "tracer")):
         if not names:
@@ -57,10 +55,7 @@ def expand_names(
 def cells_of(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str], seeds: Sequence[int]
 ) -> list[RunRequest]:
-    """Reference rows first, then the methods, each once, for every backbone and seed.
-
-    Raises UsageError as ``expand_names`` does.
-    """
+    """Reference rows first, then the methods, each once, for every backbone and seed. Raises as ``expand_names``."""
     backbones, methods = expand_names(shared, backbones, methods)
     names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
     rows = [(name, {} if name in REFERENCE_ROWS else shared.method_set) for name in names]
@@ -77,14 +72,8 @@ def run_cells(
 ) -> tuple[list[FinishedRun], Failed]:
     """Run cells one after the other; returns results, and requests that failed with the reason.
 
-    One that fails does not stop the rest, nor does a backbone that cannot serve a method.
-
-    Args:
-        tracked: Gives the progress under which a cell is computed.
-
-    Raises:
-        UsageError: A request is wrong; nothing was done.
-        BenchError: The only cell failed, or what all others need.
+    One that fails does not stop the rest, nor does a backbone that cannot serve a method. Raises UsageError before
+    anything is done, BenchError where the only cell failed or what all others need.
     """
     several = len({request.backbone for request in requests}) > 1
     cells = [(request, find_finished(request, store)) for request in requests]

@@ -82,8 +82,7 @@ def default_threads() -> int:
 def determinism(threads: int) -> Iterator[None]:
     """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
 
-    Everything is restored afterwards. On CPU the same seed then gives the same numbers to the bit, for the same number
-    of threads; on GPU kernels without a deterministic form only warn.
+    On CPU the same seed then gives the same numbers to the bit; on GPU kernels without a deterministic form only warn.
     """
     import torch
 
@@ -186,12 +185,8 @@ def format_version_mismatches() -> str:
 
 @dataclass
 class Reading:
-    """Cost of a block, filled in when the block ends.
-
-    Attributes:
-        seconds: Wall-clock, with the GPU's queue drained at both ends.
-        peak_memory_mib: Peak resident memory of the process on CPU, peak allocated memory of the device on GPU.
-    """
+    """Cost of a block, filled in when it ends: wall-clock with the GPU's queue drained at both ends, and the peak
+    resident memory of the process on CPU, or allocated memory of the device on GPU."""
 
     seconds: float = 0.0
     peak_memory_mib: float = 0.0
@@ -199,7 +194,7 @@ class Reading:
 
 @contextmanager
 def metered(device: str) -> Iterator[Reading]:
-    """Measure the block. The reading is complete once the block has ended, also when it failed."""
+    """Measure the block; the reading is complete also when it failed."""
     reading = Reading()
     with _gpu_memory(device, reading) if device.startswith("cuda") else _resident_memory(reading):
         began = time.perf_counter()

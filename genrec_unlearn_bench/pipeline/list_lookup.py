@@ -60,12 +60,7 @@ class RunLists:
 
 
 def find_lists(record: RunRecord, store: StageStore) -> RunLists:
-    """The lists of a run.
-
-    Raises:
-        DataMissing: The cache does not hold them: the run was made elsewhere, or the stage is gone.
-        UsageError: There are none, as the model's weights are not finite.
-    """
+    """The lists of a run. Raises DataMissing where the cache does not hold them, UsageError where there are none."""
     if not record.per_user_digest:
         raise UsageError(
             "this run recommends nothing: its model's weights are not finite",
@@ -98,10 +93,8 @@ def _exported(name: str, lines: Iterator[str], queries: int) -> Exported:
 def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
     """``<group>.qrels``, and ``<group>.beam<beam>.run`` for every beam; nothing for a group without examples.
 
-    The query of a line is the row of the group's test example, which is the same in all runs of a task.
-
-    Args:
-        ids: The items' own identifiers (``check_names`` first); None writes their row numbers.
+    The query of a line is the row of the group's test example, which is the same in all runs of a task. Items are
+    written as ``ids`` (``check_names`` first), or by their row numbers.
     """
     cell = found.record.cell
     # The columns are separated by blanks.

@@ -93,10 +93,8 @@ def write_result(
     losses: Path | None,
     tables: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
-    """Write a run's folder, with ``tables`` as ``measurements/<name>.csv``; it takes the place of an older one.
-
-    Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
-    """
+    """Write a run's folder, with ``tables`` as ``measurements/<name>.csv``, in place of an older one. Raises
+    StorageError where the file system refuses; then what was there stays."""
     folder = result_folder(root, record)
     with atomic_folder(folder, "--results-dir", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
@@ -222,10 +220,8 @@ class _Line(StrictModel):
 
 
 def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
-    """The result of an earlier run of the same request, if it is there and whole; None where that takes a closer look.
-
-    Faults of the request are not reported here: resolving it does that.
-    """
+    """The result of an earlier run of the same request, if it is there and whole; None where that takes a closer look,
+    as for a request that is wrong: resolving it reports that."""
     with suppress(BenchError, OSError, ValueError):
         line = _Line.model_validate_json(_line_path(request, store).read_bytes())
         return finished_run(request.results_dir, line.cell, line.key)

@@ -56,14 +56,9 @@ def run_cell(
     cache: SessionCache | None = None,
     source: ConfigSource | None = None,
 ) -> FinishedRun:
-    """Run one cell and write its result; a result that is there already is read instead.
+    """Run one cell and write its result, or read the one that is there; finished stages are kept if the run fails.
 
-    Args:
-        source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
-
-    Raises:
-        UsageError: The request itself is wrong; nothing was done.
-        BenchError: Data, storage or the run failed; finished stages are kept.
+    ``source`` of the method's configuration is the request's ruleset, if it is not given (a record's own).
     """
     resolved = resolve(request, source=source)
     done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
@@ -73,11 +68,9 @@ def run_cell(
 
 
 def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, served: bool = False) -> SidHealth:
-    """Health of the semantic IDs of a request's task; they are made if they are not in the store.
+    """Health of the semantic IDs of a request's task, made if they are not in the store.
 
-    Args:
-        served: The IDs that the original recommender serves with, which are others where the backbone trains its
-            tokenizer as well (ETEGRec). The original is trained if need be.
+    ``served``: of those that the original serves with, others where the backbone trains its tokenizer (ETEGRec).
     """
     resolved = resolve(request)
     context = StageContext(store, progress, device=resolved.device)

@@ -309,20 +309,15 @@ class Inputs:
         return self.context.stored(self.stage.inputs[role])
 
     def model(self, role: str) -> Ranker:
-        """A ranker of its own, drawn from the stage's generator before its weights are read.
-
-        Part of the numbers: what a stage draws afterwards depends on it.
-        """
+        """A ranker of its own, drawn from the stage's generator before its weights are read: what the stage draws
+        afterwards depends on it."""
         upstream = self.stage.inputs[role]
         found: Ranker = upstream.load(Inputs(upstream, self.context), self.context.stored(upstream).path)
         return found
 
 
 def materialise(goal: Stage, context: StageContext) -> StoredStage:
-    """Make a stage and what it needs, each from the store where it is there.
-
-    Nothing is made that only served a stage which is there.
-    """
+    """Make a stage and what it needs; nothing is made that only served a stage which is in the store."""
     seen: set[str] = set()
 
     def visit(stage: Stage) -> None:

@@ -79,11 +79,9 @@ class _Start(NamedTuple):
 def tune(
     request: TuningRequest, store: StageStore, progress: Progress | None = None, *, cache: SessionCache | None = None
 ) -> Tuned:
-    """Try the configurations of a method and choose one by the rule.
+    """Try the configurations of a method and choose one by the rule; finished trials are kept if one fails.
 
-    Raises:
-        UsageError: The request itself is wrong; nothing was done.
-        BenchError: Data, storage or a trial failed, or every trial diverged; finished trials are kept.
+    Raises UsageError for a request that is wrong, BenchError where data, storage or a trial failed or all diverged.
     """
     progress, catalogue = progress or Progress(), Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)

@@ -212,12 +212,7 @@ class Policy:
 
 
 class Removable(NamedTuple):
-    """A stage or a leftover that may go.
-
-    Attributes:
-        target: The stage's folder, there or not, whose lock guards ``path``.
-        name, seconds: Kind of the stage, and the time that computing it again would take.
-    """
+    """A stage or a leftover that may go, guarded by the lock of ``target``, the stage's folder, there or not."""
 
     path: Path
     target: Path
@@ -349,11 +344,8 @@ def remove(one: Removable) -> bool:
 
 
 def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
-    """Keys of all stages that the results below some folders were made from.
-
-    Raises DataMissing for a folder without results (a mistyped name must not free everything), CorruptArtefact for a
-    record that cannot be read.
-    """
+    """Keys of all stages that the results below some folders were made from. Raises DataMissing for a folder without
+    results, as a mistyped name must not free everything, and CorruptArtefact for a record that cannot be read."""
     keys: set[str] = set()
     for folder in folders:
         paths = list(folder.rglob(_RECORD))

@@ -140,9 +140,7 @@ class StageStore:
     def find(self, name: str, key: str) -> StoredStage | None:
         """The stage if it is there and whole; a damaged one is moved to ``quarantine/`` and counts as missing.
 
-        Raises:
-            StorageError: Files are there and cannot be read, say for lack of permission; nothing is moved.
-            CorruptArtefact: A damaged stage cannot be moved.
+        Raises StorageError for files that cannot be read (nothing is moved), CorruptArtefact for damage that stays.
         """
         try:
             if (found := self._read(name, key, self.root)) is not None:
@@ -161,8 +159,7 @@ class StageStore:
     def make(self, name: str, key: str, recipe: Mapping[str, Any], compute: Compute) -> StoredStage:
         """The stage of a key, computed once by whichever process comes first, and stored with its ``recipe``.
 
-        Raises StorageError where the cache cannot be written. Whatever ``compute`` raises passes through, and nothing
-        is left behind.
+        Raises StorageError where the cache cannot be written, and whatever ``compute`` raises; nothing is left then.
         """
         if (found := self.find(name, key)) is not None:
             return found

@@ -42,14 +42,10 @@ _CONFIDENCES = "confidences.npy"
 
 
 def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage:
-    """U-LiRA's metrics on the row.
+    """U-LiRA's metrics on the row. All shadows use the deployed semantic IDs.
 
     The original is attacked with the shadow originals themselves. Other reference rows have no shadows: retrained
     models never saw the forget set, so trained and never trained are the same distribution by construction.
-
-    Args:
-        sids: The deployed semantic IDs: all shadows use them.
-        original: The run's original, whose size is that of the shadows.
     """
     unlearns = resolved.method is not None or resolved.entry.name == "original"
     numbers = range(1, resolved.request.shadows + 1) if unlearns else ()

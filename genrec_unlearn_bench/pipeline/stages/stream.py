@@ -61,8 +61,7 @@ class Portion:
         number: Its place in the stream, from 1.
         names: The brands it names; empty for the other kinds.
         concepts: Number of its brands, items or users.
-        items: [N] concept items; none marked for the kind ``interaction``.
-        pairs: [P, 2] (user, item) pairs; empty for the other kinds.
+        items, pairs: [N] concept items and [P, 2] (user, item) pairs, as in ``ForgetSplit``.
         interactions: Number of train examples it asks to forget.
     """
 
@@ -304,9 +303,7 @@ def stream_metrics(
         found: Scores after each request.
         seconds: Of each request that was carried out.
         before: Scores of the original.
-        cost: Of the row.
-        fixed: Whether the row is a reference row: one model for the whole stream, whose scores stand for every
-            request, and whose cost (the retraining) is paid at the end.
+        fixed: One model (a reference row) stands for the whole stream, and its cost is paid at the end.
     """
     retrain = cost.retrain_seconds
     broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)

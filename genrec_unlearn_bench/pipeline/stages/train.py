@@ -39,9 +39,7 @@ class TrainingStages:
 
     The original's depend on the dataset alone, not on the task, so all tasks of a dataset share them.
 
-    Attributes:
-        data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
-        cleaned: Whether the concept is taken out first: from examples, texts, and whatever is learned from them.
+    ``cleaned``: the concept is taken out first, from examples, texts, and whatever is learned from them.
     """
 
     resolved: ResolvedRequest
@@ -101,12 +99,7 @@ class TrainingStages:
         )
 
     def fit(self, name: str, sids: Stage, *, number: int = 0) -> Stage:
-        """The backbone's recommender on these IDs.
-
-        Args:
-            name: ``original``, ``retrain`` or ``retrain-full``.
-            number: Of the oracle; number 0 starts from the original's initial weights.
-        """
+        """The backbone's recommender on these IDs; oracle number 0 starts from the original's initial weights."""
         seed = self.resolved.seed + number * ORACLE_STEP
         # A frozen table needs no vectors any more: the recommender alone is trained.
         joint = self.resolved.backbone.trains_tokenizer and sids.name in ("sids", "sids-full")
@@ -196,14 +189,7 @@ def fit_stage(
     seed: int,
     config: Mapping[str, Any],
 ) -> Stage:
-    """Training of the backbone's recommender.
-
-    Args:
-        inputs: ``sids`` among them.
-        data: Gives the training data from the loaded inputs.
-        seed: Of initial weights and the order of batches.
-        config: Further entries of the stage's configuration.
-    """
+    """Training of the backbone's recommender on ``data`` and the input ``sids``; ``config`` has further settings."""
     backbone, chosen, device = resolved.backbone, resolved.backbone_config, resolved.device
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
