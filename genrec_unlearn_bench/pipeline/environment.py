@@ -51,14 +51,10 @@ def resolve_device(wanted: str) -> str:
 
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(wanted).type
-    except RuntimeError:
-        raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0") from None
-    if kind == "cuda" and not torch.cuda.is_available():
+    if re.fullmatch(r"cpu|cuda(:\d+)?", wanted) is None:
+        raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0")
+    if wanted != "cpu" and not torch.cuda.is_available():
         raise UsageError("this machine has no CUDA device that torch can use", hint="use --device cpu or auto")
-    if kind not in ("cpu", "cuda"):
-        raise UsageError(f"the device {wanted!r} is not supported", hint="use auto, cpu, cuda or cuda:0")
     return wanted
 
 
@@ -88,20 +84,20 @@ def determinism(threads: int) -> Iterator[None]:
 
     # cuBLAS reads it when its first handle is made; without it deterministic matrix products are refused.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.get_num_threads()
+    before, memory = torch.get_num_threads(), torch.utils.deterministic
     was = (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
-    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    fill = memory.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory only guards against reading it uninitialised, and costs time.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         with torch.random.fork_rng():
             yield
     finally:
         torch.set_num_threads(before)
         torch.use_deterministic_algorithms(was[0], warn_only=was[1])
-        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+        memory.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
 def precision(device: str) -> str:
@@ -136,16 +132,17 @@ def arithmetic() -> dict[str, str]:
     import torch
     from threadpoolctl import threadpool_info
 
-    found = {"cpu_capability": torch.backends.cpu.get_cpu_capability()}
     blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
-    found["torch_blas"] = blas.group(1) if blas else "unknown"
     built = numpy.show_config(mode="dicts") or {}
-    found["numpy_blas"] = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
     # OpenBLAS chooses its kernels by the processor, or by $OPENBLAS_CORETYPE; semantic IDs differ between two choices.
     chosen = {library["architecture"] for library in threadpool_info() if "architecture" in library}
-    found["blas_kernels"] = ", ".join(sorted(map(str, chosen))) or "default"
-    found["interop_threads"] = str(torch.get_num_interop_threads())
-    return found
+    return {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch_blas": blas.group(1) if blas else "unknown",
+        "numpy_blas": str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")),
+        "blas_kernels": ", ".join(sorted(map(str, chosen))) or "default",
+        "interop_threads": str(torch.get_num_interop_threads()),
+    }
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -246,12 +243,10 @@ def _resident_memory(reading: Reading) -> Iterator[None]:
 
 def _processor() -> str:
     # platform.processor() is empty on most Linux systems.
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    with suppress(OSError):
+        found = re.search(r"^model name\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        return found.group(1).strip() if found else platform.machine()
+    return platform.processor() or platform.machine()
 
 
 def _commit() -> tuple[str | None, bool | None]:

@@ -117,9 +117,8 @@ def check_names(ids: Sequence[str]) -> None:
         column = "_".join(name.split())
         if not column or column in seen:
             clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
-            raise UsageError(
-                f"the dataset's own item ids cannot be written to a TREC file: {clash}", hint="use --ids rows"
-            )
+            what = f"the dataset's own item ids cannot be written to a TREC file: {clash}"
+            raise UsageError(what, hint="use --ids rows")
         seen[column] = name
 
 

@@ -16,7 +16,6 @@ from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
@@ -43,14 +42,8 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMetho
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-ENCODERS = {
-    Scale.SMOKE: "tfidf",
-    Scale.SMALL: "tfidf",
-    # TIGER's encoder; TRACER names none. It has to be downloaded, so the small scales do without.
-    Scale.PAPER: "sentence-transformers/sentence-t5-base",
-    Scale.OFFICIAL: "sentence-transformers/sentence-t5-base",
-}
-"""Default text encoder of each scale; the demo's texts are made up and always take TF-IDF."""
+LARGE_ENCODER = "sentence-transformers/sentence-t5-base"
+"""TIGER's text encoder, TRACER names none. It has to be downloaded: small scales, and the demo, take TF-IDF."""
 
 DEMO = "demo"
 
@@ -87,7 +80,6 @@ class ResolvedRequest:
 
     Attributes:
         request: As given, with the scale filled in.
-        capabilities: What a recommender of these configurations has.
         method: None for a reference row.
         method_digest: blake2b-256 of the method's source file, or of the reference row's name.
         measuring: Configurations of the suite's measurements beyond the core, by name.
@@ -102,7 +94,6 @@ class ResolvedRequest:
     backbone: type[Backbone]
     backbone_config: BackboneConfig
     sid_config: SidConfig
-    capabilities: frozenset[Capability]
     entry: Entry
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
@@ -132,10 +123,6 @@ class ResolvedRequest:
     @property
     def seed(self) -> int:
         return self.request.seed
-
-    @property
-    def data_dir(self) -> Path | None:
-        return self.request.data_dir
 
     @property
     def hardware(self) -> dict[str, str]:
@@ -187,9 +174,8 @@ def resolve(
 ) -> ResolvedRequest:
     """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it.
 
-    Args:
-        catalogue: Give the same one for all cells of a grid: what they share is resolved once.
-        source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
+    With the same ``catalogue`` for all cells of a grid, what they share is resolved once. ``source`` of the method's
+    configuration is the request's ruleset, if it is not given (a record's own).
     """
     catalogue = catalogue or Catalogue()
     shared = tuple([repr(value) if isinstance(value, dict) else value for value in _SHARED(request)])
@@ -222,7 +208,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
-    encoder = request.encoder or ENCODERS[Scale.SMOKE if of_demo else scale]
+    encoder = request.encoder or ("tfidf" if of_demo or scale in (Scale.SMOKE, Scale.SMALL) else LARGE_ENCODER)
     device = resolve_device(request.device)
     resolved = ResolvedRequest(
         request=request.model_copy(update={"scale": scale.value}),
@@ -232,7 +218,6 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         backbone=backbone,
         backbone_config=backbone_config,
         sid_config=sid_config,
-        capabilities=backbone.capabilities(backbone_config, sid_config),
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
@@ -308,7 +293,7 @@ def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] |
 
 def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> None:
     """Refuse a method whose needs the backbone does not meet, or that does not serve the task's kind of request."""
-    missing = sorted(method.needs - before.capabilities)
+    missing = sorted(method.needs - before.backbone.capabilities(before.backbone_config, before.sid_config))
     if missing:
         ways = [method.without[capability] for capability in missing if capability in method.without]
         raise CapabilityMissing(
@@ -316,8 +301,7 @@ def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> Non
             f"{', '.join(missing)}",
             hint="; ".join([*ways, "choose another backbone, or a method that does without (bench ls methods)"]),
         )
-    task = before.task
-    if task.kind not in method.kinds:
+    if (task := before.task).kind not in method.kinds:
         raise CapabilityMissing(
             f"the method {method.name!r} does not serve requests of the kind {task.kind.value!r}, as {task.name!r} is",
             hint=f"use a task of the kind {' or '.join(sorted(method.kinds))}, or another method (bench ls methods)",

@@ -139,8 +139,8 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
 
 def _measured(seed: int, scores: Mapping[str, Any], **fields: Any) -> Measured:
     names = ("forget_hr", "retain_ndcg", "exposed_hr", "near_ndcg", "forget_hits", "exposed_hits")
-    numbers = {name: scores.get(name) for name in names}
-    return Measured(seed=seed, validate_seconds=scores.get("seconds", 0.0), **numbers, **fields)
+    fields |= {name: scores.get(name) for name in names}
+    return Measured(seed=seed, validate_seconds=scores.get("seconds", 0.0), **fields)
 
 
 def _validated(

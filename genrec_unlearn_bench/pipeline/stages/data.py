@@ -36,7 +36,7 @@ def data_stages(
     resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
 ) -> dict[str, Stage]:
     """Dataset, task and features of a request, by role. Raises DataMissing where files are missing."""
-    dataset = dataset_stage(resolved.dataset, resolved.data_dir, progress, download=download)
+    dataset = dataset_stage(resolved.dataset, resolved.request.data_dir, progress, download=download)
     task = task_stage(resolved.task, dataset)
     encoder, fields = resolved.encoder, resolved.dataset.text_fields
 

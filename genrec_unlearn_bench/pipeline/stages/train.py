@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,14 @@ from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.progress import process_index
+from genrec_unlearn_bench.progress import Progress, process_index
 from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
 ORACLE_STEP = 1000
 """Distance between the seeds of further oracles, so that they do not meet those of other runs."""
@@ -78,15 +79,10 @@ class TrainingStages:
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-            log, data = context.log(), self.training_data(inputs, vectors=False)
-            train, valid, count = data.train, data.valid, len(data.items)
-            with metered(device) as reading:
-                ranker = SasRec.fit(
-                    chosen, train=train, valid=valid, items=count, seed=seed, device=device, progress=log
-                )
-            ranker.save(folder)
-            log.write(folder)
-            return vars(reading)
+            data = self.training_data(inputs, vectors=False)
+            parts: dict[str, Any] = {"train": data.train, "valid": data.valid, "items": len(data.items)}
+            fit = partial(SasRec.fit, chosen, **parts, seed=seed, device=device)
+            return _fitted(fit, context.log(), folder, folder, device)
 
         return Stage(
             "sasrec",
@@ -117,11 +113,11 @@ class TrainingStages:
     def popularity(self) -> Stage:
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
-            with metered("cpu") as reading:
-                ranker = Popularity.fit(data.train, len(data.items))
-            ranker.save(folder / MODEL)
-            context.log().write(folder)
-            return vars(reading)
+
+            def fit(progress: Progress) -> Popularity:
+                return Popularity.fit(data.train, len(data.items))
+
+            return _fitted(fit, context.log(), folder, folder / MODEL, "cpu")
 
         return Stage(
             "popularity",
@@ -193,15 +189,8 @@ def fit_stage(
     backbone, chosen, device = resolved.backbone, resolved.backbone_config, resolved.device
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-        examples, sids = data(inputs), inputs["sids"]
-        log = context.log(inputs.stage)
-        with metered(device) as reading:
-            recommender = backbone.fit(chosen, data=examples, sids=sids, seed=seed, device=device, progress=log)
-        if process_index() == 0:
-            recommender.save(folder / MODEL)
-        log.write(folder)
-        # A training that was taken up from an interrupted process has cost what that one spent, too.
-        return {**vars(reading), "seconds": reading.seconds + log.earlier_seconds}
+        fit = partial(backbone.fit, chosen, data=data(inputs), sids=inputs["sids"], seed=seed, device=device)
+        return _fitted(fit, context.log(inputs.stage), folder, folder / MODEL, device)
 
     weights = backbone.weights(chosen)
     return Stage(
@@ -215,3 +204,14 @@ def fit_stage(
         seed=resolved.seed,
         distributed=True,
     )
+
+
+def _fitted(fit: Callable[..., Any], log: StageLog, folder: Path, place: Path, device: str) -> Mapping[str, Any]:
+    """Fit a model, save it at ``place`` and its log in ``folder``; returns what that cost."""
+    with metered(device) as reading:
+        model = fit(progress=log)
+    if process_index() == 0:
+        model.save(place)
+    log.write(folder)
+    # A training that was taken up from an interrupted process has cost what that one spent, too.
+    return {**vars(reading), "seconds": reading.seconds + log.earlier_seconds}
