@@ -7,7 +7,7 @@ prepares a user's folder and writes the dataset's YAML beside the files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,7 @@ from genrec_unlearn_bench.data.catalogue import (
 )
 from genrec_unlearn_bench.data.cleaning import clean, first_appearance
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
-from genrec_unlearn_bench.data.formats import amazon, minionerec, recbole, table
-from genrec_unlearn_bench.data.formats import folder as plain_folder
+from genrec_unlearn_bench.data.formats.reader import demo_files, read
 from genrec_unlearn_bench.data.imported import remember_import
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
@@ -39,16 +38,6 @@ from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
-_READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
-    "folder": plain_folder.read,
-    "amazon-2018": amazon.read_2018,
-    "minionerec": minionerec.read,
-    "letter": minionerec.read_letter,
-}
-_TABLES: Mapping[str, Callable[[table.Files, DatasetSpec, Progress], RawData]] = {
-    "table": table.read,
-    "recbole": recbole.read,
-}
 _SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
 
@@ -128,13 +117,10 @@ def import_folder(
 
 def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
-    if located is None:
-        raw, where = plain_folder.read_demo(progress), spec.name
-    else:
-        progress.info(f"reading {spec.name} from {located.folder}")
-        where = str(located.folder)
-        whole = _TABLES.get(spec.format)
-        raw = whole(located.parts, spec, progress) if whole else _READERS[spec.format](located.files, progress)
+    where = spec.name if located is None else str(located.folder)
+    if located is not None:
+        progress.info(f"reading {spec.name} from {where}")
+    raw = read(demo_files() if located is None else located.parts, spec, progress)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
