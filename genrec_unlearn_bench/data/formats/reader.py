@@ -148,7 +148,7 @@ class _Reader:
             rows = documents.sequences(path) if self.spec.format == "letter" else _listings(path)
         else:
             names = [name for name in self.columns.interactions if name != ("time" if role in _GIVEN else "history")]
-            rows = self._table(role, [self.columns.interactions[name] for name in names])
+            rows = self._table(role, [column for name, column in self.columns.interactions.items() if name in names])
         users, items, times, histories, lengths = (array("q") for _ in range(5))
         faults = Faults(path, self.hint)
         for file, line, cells in faults.usable(self.progress.track(role, rows)):
