@@ -26,7 +26,7 @@ from genrec_unlearn_bench.data.catalogue import (
     dump_spec,
     packaged_datasets,
 )
-from genrec_unlearn_bench.data.cleaning import clean, first_appearance
+from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
 from genrec_unlearn_bench.data.formats.reader import demo_files, read
 from genrec_unlearn_bench.data.imported import remember_import
@@ -137,7 +137,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         split=spec.split,
         k_core=spec.k_core,
         items=len(items),
-        users=_count_users(parts),
+        users=len(np.unique(np.concatenate([parts.train.event_users, *(part.users for part in parts)]))),
         interactions=interactions,
         train=len(parts.train),
         valid=len(parts.valid),
@@ -156,9 +156,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
 def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, SplitParts, int]:
     """(items, parts, number of interactions; for rows as given the number of rows)."""
     if isinstance(raw.log, GivenRows):
-        rows = raw.log
-        users = first_appearance(np.concatenate([rows.train.users, rows.valid.users, rows.test.users]))
-        return raw.items, as_given(rows, users), len(rows)
+        return raw.items, as_given(raw.log), len(raw.log)
     items, log = clean(raw.items, raw.log, spec.k_core, dropped, where)
     if spec.split == "leave-one-out":
         parts = leave_one_out(log.users, log.items, log.times)
@@ -169,14 +167,6 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     return items, parts, len(log)
 
 
-def _count_users(parts: SplitParts) -> int:
-    columns = [parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users]
-    seen = np.zeros(max(int(column.max(initial=-1)) for column in columns) + 1, dtype=np.bool_)
-    for column in columns:
-        seen[column] = True
-    return int(seen.sum())
-
-
 def _early(raw: RawData) -> tuple[str, ...]:
     times = None if isinstance(raw.log, GivenRows) else raw.log.times
     early = 0 if times is None else int((times < 0).sum())
@@ -184,15 +174,12 @@ def _early(raw: RawData) -> tuple[str, ...]:
 
 
 def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
-    seen = np.zeros(len(items), dtype=np.bool_)
-    for part in parts:
-        seen[part.targets] = True
-        seen[part.events] = True
+    # All parts lie over the same events.
+    unseen = len(items) - len(np.unique(np.concatenate([parts.train.events, *(part.targets for part in parts)])))
     fields = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)
     textless = sum(1 for row in fields if not any(row))
-    remarks = []
-    if unseen := int((~seen).sum()):
-        remarks.append(f"{unseen} items occur in no interaction and stay in the catalogue")
-    if textless:
-        remarks.append(f"{textless} items have no text at all; their id stands in for it")
-    return tuple(remarks)
+    remarks = {
+        f"{unseen} items occur in no interaction and stay in the catalogue": unseen,
+        f"{textless} items have no text at all; their id stands in for it": textless,
+    }
+    return tuple(remark for remark, count in remarks.items() if count)
