@@ -143,12 +143,13 @@ class StageStore:
         Raises StorageError for files that cannot be read (nothing is moved), CorruptArtefact for damage that stays.
         """
         try:
-            if (found := self._read(name, key, self.root)) is not None:
+            if (found := self._read(name, key, self.folder(name, key))) is not None:
                 return found
         except CorruptArtefact as fault:
             self.quarantine(name, key, fault)
         try:
-            return self._read(name, key, self._roots[1]) if len(self._roots) > 1 else None
+            below = [root / STAGES / name / key[:2] / key for root in self._roots[1:]]
+            return self._read(name, key, below[0]) if below else None
         except (CorruptArtefact, StorageError) as fault:
             self._progress.info(
                 f"warning: the stage {name!r} in the shared store is not used: {fault.what}; "
@@ -215,9 +216,8 @@ class StageStore:
                 return Path(folder)
         return None
 
-    def _read(self, name: str, key: str, root: Path) -> StoredStage | None:
-        """The stage in one of the stores, every byte checked. Raises CorruptArtefact or StorageError."""
-        folder = root / STAGES / name / key[:2] / key
+    def _read(self, name: str, key: str, folder: Path) -> StoredStage | None:
+        """The stage if it is there, every byte checked. Raises CorruptArtefact or StorageError."""
         if not _is_there(folder):
             return None
         with guarded(folder, OPTION, verb="read"):
