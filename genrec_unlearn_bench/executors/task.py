@@ -78,7 +78,7 @@ class WorkResult:
 
 
 def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
-    """Compute a cell's result or shared stages; what is in the store is taken from there."""
+    """Compute a cell's result or a shared stage; what is in the store is taken from there."""
     # Heavy: the first sign of life is written before these are imported.
     from genrec_unlearn_bench.pipeline.environment import determinism
     from genrec_unlearn_bench.pipeline.graph import build_result
@@ -91,21 +91,20 @@ def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     resolved = resolve(job.request)
     with determinism(resolved.threads):
         stages = topological([build_result(resolved)])
-        make_stages(job, stages, StageContext(store, progress, device=resolved.device))
+        make_stage(job, stages, StageContext(store, progress, device=resolved.device))
     return WorkResult()
 
 
-def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> None:
-    """Make the stages of a job by their keys. Raises UsageError where one is no longer part of the cell."""
-    by_key = {stage.key: stage for stage in stages}
-    for key in job.keys:
-        if key not in by_key:
-            raise UsageError(
-                f"the stage {job.until!r} is no longer made this way: data, code or configuration have changed",
-                where=job.name,
-                hint="start the sweep again, which plans anew",
-            )
-        materialise(by_key[key], context)
+def make_stage(job: Job, stages: Iterable[Stage], context: StageContext) -> None:
+    """Make the stage of a job by its key. Raises UsageError where it is no longer part of the cell."""
+    stage = next((stage for stage in stages if stage.key == job.key), None)
+    if stage is None:
+        raise UsageError(
+            f"the stage {job.until!r} is no longer made this way: data, code or configuration have changed",
+            where=job.name,
+            hint="start the sweep again, which plans anew",
+        )
+    materialise(stage, context)
 
 
 def perform(given: Assignment) -> JobState:

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from genrec_unlearn_bench.executors.base import run_jobs
+from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.schedule import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
@@ -55,9 +55,9 @@ def main() -> int:
     store = StageStore(cache)
 
     def is_done(job: Job) -> Path | None:
-        return cache if not job.keys or store.contains(job.until, job.keys[-1]) else None
+        return cache if not job.key or store.contains(job.until, job.key) else None
 
-    outcome = run_jobs(wanted, local, folder, Said(), is_done=is_done)
+    outcome = Sweep(wanted, local, folder, Said(), is_done=is_done).run()
     print(json.dumps(sorted(outcome.done)), flush=True)
     return 130 if outcome.interrupted else 1 if outcome.failed or outcome.left else 0
 

@@ -272,7 +272,7 @@ def test_several_gpus_are_several_processes(world: World, slurm: Callable[..., S
         "scale": "smoke",
     }
     request = one.request.model_copy(update=fields)
-    job = one.model_copy(update={"request": request, "keys": (graph_builder()(request).stages["original"].key,)})
+    job = one.model_copy(update={"request": request, "key": graph_builder()(request).stages["original"].key})
     slurm(work="", memory_mib=6000).submit([job], [1])
     until(lambda: last(world, "original").state in ("done", "failed", "lost"), 600.0)
     assert last(world, "original").state == "done", last(world, "original").error

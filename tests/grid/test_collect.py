@@ -93,7 +93,7 @@ def test_what_is_not_there_says_why(tmp_path: Path) -> None:
     sweep = SweepFolder.of(tmp_path / "cache", "mine")
     request = RunRequest(task="demo-brand", method="filter")
     jobs = [Job(name=name, request=request) for name in ("failed", "runs", "fell", "waits")]
-    sweep.begin(SweepFacts(grid="mine", started=1.0, host="h", command="", results_dir=""), jobs)
+    sweep.begin(SweepFacts(grid="mine", started=1.0, command="", results_dir=""), jobs)
     for name, state, more in (
         ("failed", "failed", {"error": "no such thing\n  where: here"}),
         ("fell", "skipped", {"error": "it needs failed, which failed"}),

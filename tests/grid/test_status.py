@@ -34,7 +34,7 @@ def sweep(
     tmp_path: Path, jobs: Sequence[Job], states: Sequence[JobState] = (), grid: str = "mine", **facts: Any
 ) -> SweepFolder:
     folder = SweepFolder.of(tmp_path / "cache", grid)
-    given = {"grid": grid, "started": 1.0, "host": "h", "command": "bench grid run mine", "results_dir": "results"}
+    given = {"grid": grid, "started": 1.0, "command": "bench grid run mine", "results_dir": "results"}
     folder.begin(SweepFacts.model_validate({**given, **facts}), jobs)
     for state in states:
         folder.write(state)
