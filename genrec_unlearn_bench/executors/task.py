@@ -127,8 +127,7 @@ def perform(given: Assignment) -> JobState:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
             result = _work(given, folder, progress, store)
-        place = str(result.folder) if result.folder is not None else ""
-        fields: dict[str, Any] = {"how": "done", "result": place, "diverged": result.diverged}
+        fields: dict[str, Any] = {"how": "done", "result": str(result.folder or ""), "diverged": result.diverged}
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
         fields = _failed(fault, progress)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
@@ -165,6 +164,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
 
 
 def _failed(fault: BaseException, progress: Progress) -> dict[str, Any]:
+    """How an attempt ended by an exception."""
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):
@@ -296,9 +296,8 @@ def launch_command(given: Assignment, path: Path) -> list[str]:
 
 def _launch(given: Assignment) -> JobState:
     """Do a job with several processes and wait for them; an interrupt stops them politely. Raises StorageError."""
-    began = time.time()
-    job, folder = given.job, SweepFolder(given.folder)
-    path = given.folder / "launched" / folder.state_file(job.name).name
+    began, folder = time.time(), SweepFolder(given.folder)
+    path = given.folder / "launched" / folder.state_file(given.job.name).name
     atomic_text(path, given.model_dump_json(), OPTION)
     launcher = subprocess.Popen(launch_command(given, path), start_new_session=True)  # noqa: S603
     try:
@@ -312,9 +311,10 @@ def _launch(given: Assignment) -> JobState:
             folder.write(given.state("queued"))
             raise
         return given.state("lost", how="stopped", seconds=time.time() - began, error=STOPPED)
-    ended = folder.state(job.name)
+    ended = folder.state(given.job.name)
     if ended is None or not ended.ends(began):
-        error = f"one of the job's {job.resources.gpus} processes ended with {code} before the first could report"
+        processes = given.job.resources.gpus
+        error = f"one of the job's {processes} processes ended with {code} before the first could report"
         ended = given.state("lost", how="died", seconds=time.time() - began, error=error)
         folder.write(ended)
     return ended
