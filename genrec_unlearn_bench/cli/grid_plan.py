@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.cli.command import Part
     from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
-    from genrec_unlearn_bench.grid.schedule import Job
+    from genrec_unlearn_bench.grid.spec import Job
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 MAX_REASONS = 8

@@ -21,15 +21,14 @@ from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
     from genrec_unlearn_bench.executors.trackers import Tracking
-    from genrec_unlearn_bench.grid.expand import Build, GridCell
+    from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.plan import Plan
-    from genrec_unlearn_bench.grid.schedule import Job
+    from genrec_unlearn_bench.grid.spec import Job
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
-    from genrec_unlearn_bench.store.store import StageStore
 
 EXECUTORS = ("local", "slurm")
 STANDINGS = ("missing", "stale")
@@ -99,9 +98,8 @@ def run(
     places: dict[str, Any] = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
     with interrupts() as hurry:
         cells = _selected(expand(spec, **places, device=device), only, grid)
-        build, store = graph_builder(download=not dry_run), StageStore(cache)
         with progressing() as progress:
-            plan = make_plan(cells, build, store, progress)
+            plan = make_plan(cells, graph_builder(download=not dry_run), StageStore(cache), progress)
         plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = plan.jobs
         if dry_run:
@@ -110,8 +108,8 @@ def run(
         # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
         if jobs:
             folder.begin(_facts(spec.name, plan, places, device, tracking), jobs, find_grid(grid))
-            display, is_done = _Display(folder, plan, jobs, cache), _done_check(cells, build, store)
-            how: dict[str, Any] = {"retries": retries, "minutes": minutes, "is_done": is_done}
+            display = _Display(folder, plan, jobs, cache)
+            how: dict[str, Any] = {"retries": retries, "minutes": minutes}
             sweep = Sweep(jobs, chosen, folder, display, ended=display.ended, tick=display.tick, **how)
             outcome = sweep.run(hurry)
         return _conclusion(plan, len(jobs), outcome, folder, results_dir)
@@ -133,20 +131,6 @@ def _facts(
         cells=len(plan.cells) - plan.counts["impossible"],
         done=plan.counts["done"],
     )
-
-
-def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
-    from genrec_unlearn_bench.grid.plan import make_plan
-
-    by_name = {cell.name: cell for cell in cells}
-
-    def is_done(job: Job) -> Path | None:
-        if job.key:
-            return store.folder(job.until, job.key) if store.contains(job.until, job.key) else None
-        planned = make_plan([by_name[job.name]], build, store, Progress()).cells[0]
-        return planned.result if planned.standing == "done" else None
-
-    return is_done
 
 
 def choose_executor(

@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
-from genrec_unlearn_bench.grid.schedule import RESULT, Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder
 
 if TYPE_CHECKING:
@@ -91,7 +90,6 @@ class Sweep:
         jobs: In the order in which they are to be tried, each behind what it needs.
         retries: Further attempts after a transient fault.
         minutes: No job begins later than this after the start.
-        is_done: The result of a job that another sweep claims to have done, if that is so; None else.
         ended: Called when a job is over: done here or elsewhere, failed, skipped.
         tick: Called about once a second.
     """
@@ -102,7 +100,6 @@ class Sweep:
     progress: Progress
     retries: int = 2
     minutes: float | None = None
-    is_done: Callable[[Job], Path | None] = lambda job: None
     ended: Callable[[Job, SweepOutcome], None] = lambda job, outcome: None
     tick: Callable[[SweepOutcome], None] = lambda outcome: None
 
@@ -178,13 +175,11 @@ class Sweep:
             state = self.folder.state(job.name)
             if state is not None and state.owned and (state.pid, state.host) != (os.getpid(), platform.node()):
                 return
-            if state is not None and state.state == "done" and state.updated >= self.began:
-                result = self.is_done(job)
-                if result is not None:
-                    del self.waiting[job.name]
-                    self.outcome.by_other_sweeps[job.name] = str(result) if job.until == RESULT else ""
-                    self.ended(job, self.outcome)
-                    return
+            if state is not None and state.state == "done" and state.updated >= self.began and state.key == job.key:
+                del self.waiting[job.name]
+                self.outcome.by_other_sweeps[job.name] = state.result
+                self.ended(job, self.outcome)
+                return
             self.tries[job.name] += 1
             self._write(job.name, "queued")
         self.running[job.name] = self.waiting.pop(job.name)

@@ -30,7 +30,7 @@ from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import Assignment, interruptible, leave, perform
 from genrec_unlearn_bench.executors.trackers import append_to_log
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.environment import allowed_cores
 

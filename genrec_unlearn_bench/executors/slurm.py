@@ -25,8 +25,7 @@ from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.grid.spec import Job, Resources
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder, tail
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, Prot
 from genrec_unlearn_bench.executors.base import STOPPED
 from genrec_unlearn_bench.executors.trackers import JobProgress, Tracking, tracked
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.grid.schedule import RESULT, Job
+from genrec_unlearn_bench.grid.spec import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
@@ -127,7 +127,12 @@ def perform(given: Assignment) -> JobState:
             folder.write(given.state("running", started=began))
         with _heartbeat(given if first else None, folder, progress, began):
             result = _work(given, folder, progress, store)
-        fields: dict[str, Any] = {"how": "done", "result": str(result.folder or ""), "diverged": result.diverged}
+        fields: dict[str, Any] = {
+            "how": "done",
+            "key": job.key,
+            "result": str(result.folder or ""),
+            "diverged": result.diverged,
+        }
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
         fields = _failed(fault, progress)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None

@@ -6,16 +6,14 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, row_folder
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.store.manifest import differences
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.record import Cell
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.store.store import StageStore
 
@@ -39,38 +37,25 @@ class StoredResult:
     stages: Mapping[str, str]
 
 
-class ResultIndex:
-    """Results in results folders, each read once."""
+def stored_results(folder: Path, prefix: str) -> Sequence[StoredResult]:
+    """Results in a folder, the newest first; those that cannot be read the readers of results report.
 
-    def __init__(self) -> None:
-        self._in_folder = lru_cache(maxsize=None)(_stored_results)
-
-    def of_cell(self, root: Path, cell: Cell, command: str) -> list[StoredResult]:
-        """Results of the cell under any key, the newest first.
-
-        Folders of several cells share a prefix (another suite, another configuration of the method): what was asked
-        for, by the command in the record, tells them apart.
-        """
-        results = self._in_folder(row_folder(root, cell), folder_prefix(cell))
-        asked = _asked(command) if results else ()
-        return [result for result in results if result.asked == asked]
-
-
-def _stored_results(folder: Path, prefix: str) -> Sequence[StoredResult]:
-    """Readable results below a folder, the newest first; those that cannot be read the readers of results report."""
+    Those of several cells share a prefix (another suite, another configuration of the method): what was asked for, by
+    the command in the record, tells them apart.
+    """
     found = []
     for place in folder.glob(f"{prefix}*"):
         try:
             content: dict[str, Any] = json.loads((place / RECORD).read_bytes())
             stages = {stage["name"]: stage["key"] for stage in content["stages"]}
-            asked = _asked(content.get("command", ""))
+            asked = asked_for(content.get("command", ""))
             found.append(StoredResult(place, content["key"], content["created"], asked, stages))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return sorted(found, key=lambda result: result.created, reverse=True)
 
 
-def _asked(command: str) -> tuple[str, ...]:
+def asked_for(command: str) -> tuple[str, ...]:
     """The options of a command that say what is run, sorted: the same for the same cell on any machine.
 
     A reference row has no configuration of a method, so it is the same row under every ruleset.

@@ -6,20 +6,27 @@ Every key of every cell follows from its request, so a plan only looks keys up. 
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.grid.explain import Difference, ResultIndex, first_difference, nearest_difference
-from genrec_unlearn_bench.grid.schedule import Costs, Job
-from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.grid.explain import (
+    Difference,
+    asked_for,
+    first_difference,
+    nearest_difference,
+    stored_results,
+)
+from genrec_unlearn_bench.grid.spec import Job, Resources
 from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
 from genrec_unlearn_bench.pipeline.stage import topological
 
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
 Standing = Literal["done", "missing", "stale", "impossible"]
 """``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
 something else (other code, configuration or data). ``impossible``: the cell cannot be run as it is asked for."""
+
+MAX_SAMPLES = 25
+"""Manifests read for one estimate."""
 
 _MISSING = {
     "dataset": "the dataset is not prepared yet",
@@ -56,6 +66,7 @@ class PlannedCell:
         seconds: Wall-clock of its own stages, without shared ones; 0 where it is done, None where that is unknown.
         size: Bytes that its own stages will take in the cache.
         needs: Names of the shared stages to be made for it.
+        key: Key of the result to be made; empty without its data.
         graph: Its stages, while the plan is made: those of 20,000 cells would fill the memory.
         missing: Stages to be made for it by key, upstream first, without the result; as long as ``graph``.
         difference: Of a stale cell, likewise.
@@ -69,6 +80,7 @@ class PlannedCell:
     hint: str = ""
     size: int | None = None
     needs: tuple[str, ...] = ()
+    key: str = ""
     graph: CellGraph | None = None
     missing: Mapping[str, Stage] = field(default_factory=dict)
     difference: Difference | None = None
@@ -107,9 +119,9 @@ class Plan:
         for planned in self.cells:
             if planned.waits:
                 cell, costs = planned.cell, {"seconds": planned.seconds, "size": planned.size}
-                own = {"cells": (cell.name,), "needs": planned.needs, "resources": cell.resources, **costs}
+                own = {"key": planned.key, "needs": planned.needs, "resources": cell.resources, **costs}
                 out |= {need: shared[need] for need in planned.needs}
-                out[cell.name] = Job(name=cell.name, request=cell.request, **own)
+                out[cell.name] = Job(name=cell.name, request=cell.request, cells=(cell.name,), **own)
         return tuple(out.values())
 
 
@@ -128,7 +140,7 @@ class _Planner:
     def __init__(self, build: Build, store: StageStore) -> None:
         self._build = build
         self._store = store
-        self._results = ResultIndex()
+        self._stored = lru_cache(maxsize=None)(stored_results)
         self._missing: dict[str, Mapping[str, Stage]] = {}
         self._can_download = lru_cache(maxsize=None)(can_download)
 
@@ -145,8 +157,7 @@ class _Planner:
             lines = [line.strip(" -") for line in fault.what.splitlines()]
             reason = f"{lines[0]} {'; '.join(lines[1:])}".strip()
             return PlannedCell(cell, "impossible", reason, hint=fault.hint or "")
-        root = cell.request.results_dir
-        there = row_folder(root, graph.cell) / f"{folder_prefix(graph.cell)}{graph.result.key[:10]}"
+        there = row_folder(cell.request.results_dir, graph.cell) / f"{folder_prefix(graph.cell)}{graph.result.key[:10]}"
         if looks_whole(there):
             return PlannedCell(cell, "done", result=there, seconds=0.0, size=0)
         missing: dict[str, Stage] = {}
@@ -156,9 +167,12 @@ class _Planner:
         reason = _MISSING.get(first.name, f"{first.title} is not there yet")
         if first is graph.result:
             reason = "only the result is to be written"
-        found = PlannedCell(cell, "missing", reason, graph=graph, missing=missing)
-        request = cell.request.model_copy(update={"scale": graph.cell.scale})
-        others = self._results.of_cell(root, graph.cell, request.command())
+        found = PlannedCell(cell, "missing", reason, key=graph.result.key, graph=graph, missing=missing)
+        others = self._stored(there.parent, folder_prefix(graph.cell))
+        if others:
+            request = cell.request.model_copy(update={"scale": graph.cell.scale})
+            asked = asked_for(request.command())
+            others = [other for other in others if other.asked == asked]
         if not others:
             return found
         difference = first_difference(graph.stages, others[0], self._store)
@@ -188,6 +202,44 @@ def can_download(dataset: str, data_dir: Path | None) -> bool:
     except BenchError:
         return False
     return bool(files) and os.environ.get(OFFLINE_VARIABLE, "") in ("", "0") and all(file.url for file in files)
+
+
+class Costs:
+    """Estimates: medians of stored stages of the same name and configuration, the seed left aside."""
+
+    def __init__(self, store: StageStore) -> None:
+        self._store = store
+        self._keys = lru_cache(maxsize=None)(self._read_keys)
+        self._median = lru_cache(maxsize=None)(self._read_median)
+
+    def total(self, stages: Iterable[Stage]) -> dict[str, Any]:
+        """``seconds`` and ``size`` (bytes) of several stages together: None as soon as one of them is unknown."""
+        found = [self._median(stage.name, _config(stage.recipe)) for stage in stages]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return {"seconds": None, "size": None}
+        return {"seconds": sum((seconds for seconds, _ in known), 0.0), "size": sum(size for _, size in known)}
+
+    def _read_median(self, name: str, config: str) -> tuple[float, int] | None:
+        keys = self._keys(name).get(config, [])[:MAX_SAMPLES]
+        found = [manifest for key in keys if (manifest := self._store.manifest(name, key)) is not None]
+        if not found:
+            return None
+        return median(each.seconds for each in found), round(median(each.size for each in found))
+
+    def _read_keys(self, name: str) -> Mapping[str, list[str]]:
+        """Configuration -> keys of stored stages of a name."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for key, recipe in self._store.recipes(name):
+            found[_config(recipe)].append(key)
+        return found
+
+
+def _config(recipe: Mapping[str, Any]) -> str:
+    """The configuration of a stage without its seed, to compare by."""
+    config = recipe.get("config")
+    plain = {name: value for name, value in config.items() if name != "seed"} if isinstance(config, dict) else config
+    return json.dumps(plain, sort_keys=True)
 
 
 def _share(cells: Sequence[PlannedCell], costs: Costs) -> Plan:

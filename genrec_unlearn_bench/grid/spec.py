@@ -21,7 +21,7 @@ from yaml.constructor import ConstructorError
 
 from genrec_unlearn_bench.config import StrictModel, told
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
-from genrec_unlearn_bench.pipeline.request import RulesetName
+from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
 T = TypeVar("T")
 
@@ -87,6 +87,8 @@ Where = Annotated[dict[str, Several[Any]], AfterValidator(_on_axes)]
 """Axis or varied field -> values; matches the cells that have one of the values on each axis named."""
 
 
+RESULT = "result"
+"""Last stage of a cell."""
 FIELD_SETS = ("method_set", "backbone_set", "sid_set", "measure_set")
 VARIED_SETTINGS = ("encoder", "threads", "oracle_seeds", "shadows")
 
@@ -106,6 +108,28 @@ class Resources(StrictModel):
     beyond its limit is stopped. None: not limited, and guessed by scale."""
     minutes: float | None = Field(default=None, gt=0)
     """Wall-clock after which it is stopped; None: not limited."""
+
+
+class Job(StrictModel):
+    """One piece of work: a cell, or a stage that cells share. Plain JSON, so that it can be handed to any executor."""
+
+    name: str
+    """Unique within the sweep and the same in every plan: that of the cell, or of the shared stage
+    (``original: industrial, tiger, small, seed 0 (3fa2b1c4)``)."""
+    request: RunRequest
+    """The cell; for a shared stage, one of the cells that need it."""
+    until: str = RESULT
+    """Name of the stage that the job ends with: ``original``, ``retrain``, …; ``result`` for a cell."""
+    key: str = ""
+    """Key of that stage; empty for a cell whose data are to be downloaded."""
+    needs: tuple[str, ...] = ()
+    """Jobs that have to be done first."""
+    cells: tuple[str, ...] = ()
+    """Cells that cannot be finished without it."""
+    resources: Resources = Field(default_factory=Resources)
+    seconds: float | None = None
+    """Estimated wall-clock; None where it is unknown, as for the bytes that it will add to the cache."""
+    size: int | None = None
 
 
 class Axes(StrictModel):

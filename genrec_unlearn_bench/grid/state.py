@@ -32,7 +32,7 @@ from genrec_unlearn_bench.config import StrictModel, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.reader import read_grid
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 
 OPTION = "--cache-dir"
 
@@ -58,6 +58,8 @@ class JobState(StrictModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     job: str
+    key: str = ""
+    """Of what was made, once it is done: another sweep may have made it from something else."""
     state: State
     attempts: int = 1
     executor: str = ""

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.grid.schedule import RESULT
+from genrec_unlearn_bench.grid.spec import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFacts, SweepFolder, tail
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 

@@ -15,7 +15,7 @@ import pytest
 
 from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.run import run_cell

@@ -12,7 +12,7 @@ import pytest
 from genrec_unlearn_bench.executors import base
 from genrec_unlearn_bench.executors.base import Executor, Sweep, SweepOutcome
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from genrec_unlearn_bench.progress import Progress
 from tests.executors import light_work

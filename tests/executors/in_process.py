@@ -8,7 +8,7 @@ from typing import Any
 
 from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import Assignment, perform
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 
 

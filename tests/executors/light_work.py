@@ -17,8 +17,7 @@ from typing import Any
 
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.executors.task import WorkResult, make_stage
-from genrec_unlearn_bench.grid.schedule import RESULT, Job
-from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.progress import Progress
@@ -93,7 +92,7 @@ def job(name: str, tmp: Path, *, needs: tuple[str, ...] = (), until: str = RESUL
         device="cpu",
         results_dir=tmp / "results",
     )
-    key = LightBuilder()(request).stages[until].key if until != RESULT else ""
+    key = LightBuilder()(request).stages[until].key
     return Job(
         name=name,
         request=request,

@@ -15,8 +15,7 @@ import yaml
 
 from genrec_unlearn_bench.executors.local import BY_SCALE, Machine, gpus_here, memory_for
 from genrec_unlearn_bench.executors.task import Assignment, launch_command, perform
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.grid.spec import Job, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from tests.executors.conftest import ROOT, World
 

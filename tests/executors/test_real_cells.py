@@ -12,7 +12,7 @@ from genrec_unlearn_bench.executors.base import Sweep, SweepOutcome
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
 from genrec_unlearn_bench.grid.plan import make_plan
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.executors.slurm import (
     waits,
 )
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World

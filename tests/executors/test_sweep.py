@@ -18,7 +18,7 @@ from genrec_unlearn_bench.errors import DataFault, MissingExtra, OutOfMemory, Us
 from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
 from genrec_unlearn_bench.executors.local import interrupts
 from genrec_unlearn_bench.executors.task import Assignment, is_transient
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from tests.executors.conftest import ROOT, World
 
 
@@ -201,35 +201,30 @@ def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
     def write(state: str) -> None:
         given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
         written = Assignment.model_validate(given).state(state)  # type: ignore[arg-type]
-        world.folder.write(written.model_copy(update={"pid": other.pid}))
+        world.folder.write(written.model_copy(update={"pid": other.pid, "key": job.key, "result": "there"}))
 
     write("running")
-    asked: list[str] = []
 
     def finish(outcome: SweepOutcome) -> None:
-        if "ours" in outcome.done and not asked:
+        if "ours" in outcome.done and not outcome.by_other_sweeps:
             write("done")
-
-    def is_done(job: Job) -> Path:
-        asked.append(job.name)
-        return Path("there")
 
     try:
         jobs = [job, world.job("ours"), world.job("behind", needs=("theirs",))]
-        outcome = world.sweep(jobs, tick=finish, is_done=is_done)
+        outcome = world.sweep(jobs, tick=finish)
     finally:
         other.communicate()
     assert sorted(outcome.done) == ["behind", "ours"]
-    assert (outcome.by_other_sweeps, asked) == ({"theirs": "there"}, ["theirs"])
+    assert outcome.by_other_sweeps == {"theirs": "there"}
 
 
-def test_a_claim_of_another_sweep_is_checked_and_one_of_a_dead_process_is_free(world: World) -> None:
+def test_what_another_sweep_made_otherwise_and_what_a_dead_process_has_claimed_is_made(world: World) -> None:
     for name, state in (("a", "done"), ("b", "running")):
         job = world.job(name)
         given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
         written = Assignment.model_validate(given).state(state)  # type: ignore[arg-type]
-        world.folder.write(written.model_copy(update={"pid": 1 << 22, "updated": time.time() + 60}))
-    outcome = world.sweep([world.job("a"), world.job("b")], is_done=lambda job: None)
+        world.folder.write(written.model_copy(update={"pid": 1 << 22, "updated": time.time() + 60, "key": "other"}))
+    outcome = world.sweep([world.job("a"), world.job("b")])
     assert sorted(outcome.done) == ["a", "b"]
     assert world.state("b").attempts == 2
 

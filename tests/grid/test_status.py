@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFacts, SweepFolder
 from genrec_unlearn_bench.grid.status import sweep_status
 from genrec_unlearn_bench.pipeline.request import RunRequest
