@@ -151,18 +151,18 @@ class SweepFolder:
         """The sweep of the grid of that name in a cache."""
         return cls(cache / "sweeps" / _file_name(grid))
 
-    @property
-    def name(self) -> str:
-        """Name of the grid."""
-        facts = self.facts()
-        return facts.grid if facts else self.root.name
-
     def facts(self) -> SweepFacts | None:
         """How the latest call was made; None where there is none that can be read."""
         try:
             return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
         except (OSError, ValidationError):
             return None
+
+    @property
+    def name(self) -> str:
+        """Name of the grid."""
+        facts = self.facts()
+        return facts.grid if facts else self.root.name
 
     def begin(self, facts: SweepFacts, jobs: Iterable[Job], grid: Path | None = None) -> None:
         """Keep how this call was made, and its jobs. Raises StorageError."""
@@ -179,11 +179,9 @@ class SweepFolder:
             return []
 
     def log(self, job: str) -> Path:
-        """The log of a job."""
         return self.root / "logs" / f"{_file_name(job)}.log"
 
     def state_file(self, job: str) -> Path:
-        """The file of a job's state."""
         return self.root / "jobs" / f"{_file_name(job)}.json"
 
     def state(self, job: str) -> JobState | None:
