@@ -197,7 +197,7 @@ class _Display(Progress):
         self.info(f"[{over}/{self._jobs}] {job.name}: {how}")
 
     def tick(self, outcome: SweepOutcome) -> None:
-        """Called about once a second; rarely shows what runs."""
+        """Called again and again; rarely shows what runs."""
         from genrec_unlearn_bench.grid.status import sweep_status
 
         if time.monotonic() - self._shown < QUIET:

@@ -24,8 +24,8 @@ from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder
 if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
-TICK = 1.0
-"""Seconds between two looks at everything, where nothing ends meanwhile."""
+TICK = 0.5
+"""Seconds between two looks at everything, what jobs take included, where nothing ends meanwhile."""
 MAX_LOOKED_AT = 64
 """Ready jobs that are looked at before the rest is left for later."""
 PAUSES = (2.0, 10.0, 60.0, 300.0)
@@ -41,8 +41,8 @@ class Executor(ABC):
     """Whether ``submit`` hands over all jobs with their needs; the sweep then ends, and the jobs run elsewhere."""
 
     @abstractmethod
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
-        """Start jobs, or hand them to the scheduler, which keeps to their ``needs``. Attempts count from 1."""
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Start jobs, or hand them to the scheduler, which keeps to their ``needs``."""
 
     def has_capacity(self, job: Job) -> bool:
         """Whether the job could start now beside those that run. Raises UsageError where it never could."""
@@ -91,7 +91,7 @@ class Sweep:
         retries: Further attempts after a transient fault.
         minutes: No job begins later than this after the start.
         ended: Called when a job is over: done here or elsewhere, failed, skipped.
-        tick: Called about once a second.
+        tick: Called about twice a second.
     """
 
     jobs: Sequence[Job]
@@ -108,7 +108,6 @@ class Sweep:
         self.outcome = SweepOutcome()
         self.waiting = {job.name: job for job in self.jobs}
         self.running: dict[str, Job] = {}
-        self.earlier = {name: state.attempts for name, state in self.folder.states().items()}
         self.tries: Counter[str] = Counter()
         """Attempts in this sweep."""
         self.pauses: dict[str, float] = {}
@@ -123,7 +122,7 @@ class Sweep:
         outcome = self.outcome
         try:
             if self.executor.detached:
-                self.executor.submit(self.jobs, [self.earlier.get(job.name, 0) + 1 for job in self.jobs])
+                self.executor.submit(self.jobs)
                 outcome.handed = len(self.jobs)
             else:
                 self._run_all()
@@ -155,7 +154,7 @@ class Sweep:
                 for ended in self.executor.ended(TICK):
                     self._ended(ended)
             elif self.waiting:
-                time.sleep(TICK / 4)
+                time.sleep(TICK / 2)
 
     def _stops(self) -> bool:
         late = self.minutes is not None and time.time() >= self.began + self.minutes * 60
@@ -184,16 +183,12 @@ class Sweep:
             self._write(job.name, "queued")
         self.running[job.name] = self.waiting.pop(job.name)
         try:
-            self.executor.submit([job], [self._attempt(job.name)])
+            self.executor.submit([job])
         except (StorageError, OSError) as fault:
             fields: dict[str, Any] = {"error": f"no process was started: {fault}", "transient": True}
             if isinstance(fault, StorageError):
                 fields = {"error": fault.render(), "storage": True}
             self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", **fields))
-
-    def _attempt(self, name: str) -> int:
-        """Number of the latest attempt, those of earlier sweeps included."""
-        return self.earlier.get(name, 0) + self.tries[name]
 
     def _ended(self, ended: JobState) -> None:
         job, tries = self.running.pop(ended.job), self.tries[ended.job]
@@ -237,7 +232,7 @@ class Sweep:
 
     def _write(self, name: str, state: State, **fields: Any) -> JobState:
         """Write the state of a job as far as the file system lets it; returns it."""
-        written = JobState.now(name, state, self.executor.name, attempts=max(1, self._attempt(name)), **fields)
+        written = JobState.now(name, state, self.executor.name, attempts=self.folder.attempts(name), **fields)
         try:
             self.folder.write(written)
         except StorageError as fault:

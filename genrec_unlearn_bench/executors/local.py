@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
 """MiB assumed of a job whose grid names no memory."""
-LOOK = 0.5
-"""Seconds between two looks at what the jobs take."""
 GRACE = 15.0
 """Seconds between a polite stop and a hard one. A draft that is left behind is removed by whoever computes it next."""
 PRELOADED = ["torch", "sklearn.utils", "genrec_unlearn_bench.executors.local", "genrec_unlearn_bench.pipeline.run"]
@@ -232,10 +230,10 @@ class LocalProcesses(Executor):
             and memory <= self._machine.memory_mib
         )
 
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
         """Start jobs, one process each. Raises StorageError, and OSError where the system starts no process."""
-        for job, attempt in zip(jobs, attempts, strict=True):
-            given = Assignment(job=job, attempt=attempt, **self._place)
+        for job in jobs:
+            given = Assignment(job=job, **self._place)
             gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
             output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
             with guarded(output, OPTION):
@@ -246,15 +244,10 @@ class LocalProcesses(Executor):
             self._running[job.name] = _Running(job, process, output, gpus, began)
 
     def ended(self, timeout: float) -> list[JobState]:
-        until = time.monotonic() + timeout
-        while self._running:
-            for one in self._running.values():
-                one.limit(self._grace)
-            wait = max(0.0, min(LOOK, until - time.monotonic()))
-            gone = connection.wait([one.process.sentinel for one in self._running.values()], wait)
-            if gone or wait == 0.0:
-                return [self._over(one) for one in list(self._running.values()) if one.process.sentinel in gone]
-        return []
+        for one in self._running.values():
+            one.limit(self._grace)
+        gone = connection.wait([one.process.sentinel for one in self._running.values()], timeout)
+        return [self._over(one) for one in list(self._running.values()) if one.process.sentinel in gone]
 
     def close(self, hurry: threading.Event | None = None) -> None:
         for one in self._running.values():

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -218,13 +218,12 @@ class Slurm(Executor):
         self.folder = SweepFolder(self.folder.root.absolute())
         self.cache = self.cache.absolute()
 
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
         """Submit all jobs that are not in the queue, or running, since an earlier call.
 
         Each kind of request is tried with ``sbatch --test-only`` first, so that nothing is submitted where something
         cannot be. Raises UsageError in Slurm's words, StorageError.
         """
-        attempt = {job.name: number for job, number in zip(jobs, attempts, strict=True)}
         states, words = self.folder.states(), slurm_states(self.folder)
         ids = {name: states[name].place for name, word in words.items() if waits(word) or word == UNKNOWN}
         fresh = [job for job in jobs if job.name not in ids]
@@ -234,7 +233,7 @@ class Slurm(Executor):
         for placement, array in {array.placement: array for array in reversed(arrays)}.items():
             self._test(array.jobs[0], placement)
         for array in arrays:
-            self._submit(array, ids, attempt)
+            self._submit(array, ids)
         if fresh:
             self.info(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
 
@@ -251,7 +250,7 @@ class Slurm(Executor):
                     hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
                 )
 
-    def _submit(self, array: JobArray, ids: dict[str, str], attempt: Mapping[str, int]) -> None:
+    def _submit(self, array: JobArray, ids: dict[str, str]) -> None:
         """Submit an array, and add Slurm's ids of its jobs to those of the jobs that they may wait for."""
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -260,7 +259,7 @@ class Slurm(Executor):
         for job in array.jobs:
             # What is done by now, or was never a job, is nothing to wait for.
             own = {"needs": array.needs, "resources": array.placement.resources}
-            one = Assignment(job=job.model_copy(update=own), attempt=attempt[job.name], executor=SLURM, **place)
+            one = Assignment(job=job.model_copy(update=own), executor=SLURM, **place)
             given.append(one)
             # Before a job can start and write its own; its id follows, unless it has started by then.
             self.folder.write(one.state("queued"))

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -57,7 +57,6 @@ class Assignment(StrictModel):
     folder: Path
     """Root of the sweep's folder."""
     cache: Path
-    attempt: int = 1
     executor: str
     place: str = ""
     """A scheduler's own name for the attempt."""
@@ -66,7 +65,8 @@ class Assignment(StrictModel):
 
     def state(self, state: State, **fields: Any) -> JobState:
         """The state of the job, written by this process now."""
-        return JobState.now(self.job.name, state, self.executor, attempts=self.attempt, place=self.place, **fields)
+        attempts = {"attempts": SweepFolder(self.folder).attempts(self.job.name)}
+        return JobState.now(self.job.name, state, self.executor, place=self.place, **{**attempts, **fields})
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,10 @@ def perform(given: Assignment) -> JobState:
     store = StageStore(given.cache, progress)
     leaving: SystemExit | None = None
     try:
-        progress.info(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
+        attempt = folder.attempts(job.name) + 1
+        progress.info(f"attempt {attempt} on {platform.node()}: {job.until} of {job.request.command()}")
         if first:
-            folder.write(given.state("running", started=began))
+            folder.write(given.state("running", started=began, attempts=attempt))
         with _heartbeat(given if first else None, folder, progress, began):
             result = _work(given, folder, progress, store)
         fields: dict[str, Any] = {
@@ -231,15 +232,9 @@ def is_transient(fault: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class SlurmTask:
-    """One job as it is submitted: plain strings and numbers, which submitit pickles.
-
-    Attributes:
-        assignment: An ``Assignment`` as JSON.
-        restarted: How often it was queued again after a time limit.
-    """
+    """One job as it is submitted: an ``Assignment`` as JSON, which submitit pickles."""
 
     assignment: str
-    restarted: int = 0
 
     def __call__(self) -> None:
         """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools show it too."""
@@ -247,10 +242,7 @@ class SlurmTask:
 
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         given = Assignment.model_validate_json(self.assignment)
-        # Slurm counts its own restarts, which come after preemptions and lost nodes too.
-        restarted = int(os.environ.get("SLURM_RESTART_COUNT", self.restarted))
-        place = str(JobEnvironment().job_id)
-        given = given.model_copy(update={"place": place, "attempt": given.attempt + restarted})
+        given = given.model_copy(update={"place": str(JobEnvironment().job_id)})
         folder = SweepFolder(given.folder)
         error = _failed_need(given.job, folder)
         if error:
@@ -263,7 +255,7 @@ class SlurmTask:
         """What submitit queues in its place when its time is over, until ``max_num_timeout`` is reached."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(replace(self, restarted=self.restarted + 1))
+        return DelayedSubmission(self)
 
 
 def _failed_need(job: Job, folder: SweepFolder) -> str:

@@ -188,6 +188,11 @@ class SweepFolder:
         """State of a job; None where nothing is known."""
         return _read_state(self.state_file(job))
 
+    def attempts(self, job: str) -> int:
+        """Attempts at a job that have begun, of earlier sweeps too."""
+        state = self.state(job)
+        return state.attempts if state is not None else 0
+
     def states(self) -> dict[str, JobState]:
         """States of all jobs by name; files that have not changed since the last call are not read again."""
         # Drafts have another ending.

@@ -76,7 +76,7 @@ def test_a_damaged_stage_is_computed_again_and_the_sweep_says_so(world: World) -
 
 def test_memory_is_not_promised_twice(world: World) -> None:
     local = world.local(4, machine=Machine(cores=4, gpus=(), memory_mib=1000))
-    local.submit([world.job("large", ends="hangs", memory_mib=600)], [1])
+    local.submit([world.job("large", ends="hangs", memory_mib=600)])
     # It has not taken what it was promised, so more seems free.
     assert not local.has_capacity(world.job("other", memory_mib=600))
     assert local.has_capacity(world.job("small", memory_mib=200))
@@ -92,7 +92,7 @@ def test_nothing_outlives_a_sweep_that_is_killed(world: World) -> None:
         "import sys, time; from pathlib import Path; from tests.executors.conftest import Lines, World\n"
         "if __name__ == '__main__':\n"
         "    world = World(Path(sys.argv[1]), Lines()); local = world.local(2)\n"
-        "    local.submit([world.job('a', ends='hangs'), world.job('b', ends='hangs')], [1, 1]); time.sleep(60)\n"
+        "    local.submit([world.job('a', ends='hangs'), world.job('b', ends='hangs')]); time.sleep(60)\n"
     )
     sweep = subprocess.Popen([sys.executable, str(script), str(world.root)], cwd=ROOT)
     processes = running(world, "a", "b")
@@ -127,8 +127,8 @@ def test_needs_are_the_grids_or_a_guess_by_scale(world: World) -> None:
     assert Machine().memory_mib > 0
 
 
-def assignment(root: Path, job: Job, *, attempt: int = 2) -> Assignment:
-    return Assignment(job=job, folder=root / "sweep", cache=root / "cache", attempt=attempt, executor="local")
+def assignment(root: Path, job: Job) -> Assignment:
+    return Assignment(job=job, folder=root / "sweep", cache=root / "cache", executor="local")
 
 
 def test_the_command_line_starts_one_process_a_gpu(world: World) -> None:

@@ -223,7 +223,9 @@ def test_what_another_sweep_made_otherwise_and_what_a_dead_process_has_claimed_i
         job = world.job(name)
         given = {"job": job, "folder": world.folder.root, "cache": world.cache, "executor": "local"}
         written = Assignment.model_validate(given).state(state)  # type: ignore[arg-type]
-        world.folder.write(written.model_copy(update={"pid": 1 << 22, "updated": time.time() + 60, "key": "other"}))
+        world.folder.write(
+            written.model_copy(update={"pid": 1 << 22, "updated": time.time() + 60, "key": "other", "attempts": 1})
+        )
     outcome = world.sweep([world.job("a"), world.job("b")])
     assert sorted(outcome.done) == ["a", "b"]
     assert world.state("b").attempts == 2
@@ -260,7 +262,7 @@ def test_what_is_handed_to_a_scheduler_is_left_to_it(world: World) -> None:
         detached = True
         order: tuple[str, ...] = ()
 
-        def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+        def submit(self, jobs: Sequence[Job]) -> None:
             self.order += tuple(job.name for job in jobs)
 
         def close(self, hurry: object = None) -> None:
