@@ -72,7 +72,6 @@ def plan(
     ]
     if cells or standing is not None:
         parts += ["", *map(_cell_line, listed)]
-    counts = {str(name): count for name, count in planned.counts.items()}
     outlook: dict[str, float] = {"jobs": len(jobs), "unknown": sum(job.seconds is None for job in jobs)}
     outlook |= {"seconds": sum(job.seconds or 0.0 for job in jobs), "size": sum(job.size or 0 for job in jobs)}
     shared = [
@@ -80,7 +79,9 @@ def plan(
         for job in planned.shared
     ]
     shown = [_fields(cell) for cell in listed]
-    return Output({"grid": spec.name, "counts": counts, "outlook": outlook, "shared": shared, "cells": shown}, parts)
+    return Output(
+        {"grid": spec.name, "counts": planned.counts, "outlook": outlook, "shared": shared, "cells": shown}, parts
+    )
 
 
 def _fields(planned: PlannedCell) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.console import duration, print_line, progressing
-from genrec_unlearn_bench.cli.grid_status import running_lines
+from genrec_unlearn_bench.cli.grid_status import failed_lines, running_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
@@ -227,8 +227,7 @@ def _job_list(plan: Plan, jobs: Sequence[Job]) -> Output:
     for number, job in enumerate(jobs, start=1):
         needs = f"  (after {', '.join(job.needs)})" if job.needs else ""
         lines.append(f"{number:5}  {job.name}{needs}")
-    counts = {str(standing): count for standing, count in plan.counts.items()}
-    return Output({"cells": counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
+    return Output({"cells": plan.counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
 
 
 def _conclusion(plan: Plan, jobs: int, outcome: SweepOutcome, folder: SweepFolder, results_dir: Path) -> Output:
@@ -255,7 +254,7 @@ def _conclusion(plan: Plan, jobs: int, outcome: SweepOutcome, folder: SweepFolde
         lines = [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
         return Output(content, lines)
     lines = [
-        *(line for one in failed for line in _failure_lines(**one)),
+        *(line for one in failed for line in failed_lines(**one)),
         *(f"impossible: {planned.cell.name}: {planned.reason}" for planned in impossible),
         *(f"diverged, so not ranked: {name}" for name in diverged),
         f"{_counts(outcome, jobs)}, {duration(outcome.seconds)}; results: {results_dir}",
@@ -265,13 +264,3 @@ def _conclusion(plan: Plan, jobs: int, outcome: SweepOutcome, folder: SweepFolde
         what, _, rest = outcome.storage.partition("\n")
         fault = BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
     return Output(content, lines, int(bool(failed or diverged)), fault=fault)
-
-
-def _failure_lines(job: str, how: str, error: str, attempts: int, log: str, tail: Sequence[str]) -> list[str]:
-    return [
-        f"{how}: {job} ({attempts} attempts)",
-        *(f"  {line}" for line in error.splitlines()),
-        "    the end of its log:",
-        *(f"    | {line}" for line in tail),
-        f"  log: {log}",
-    ]

@@ -14,12 +14,12 @@ from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console, RenderableType
 
     from genrec_unlearn_bench.grid.state import SweepFolder
-    from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
+    from genrec_unlearn_bench.grid.status import Axis, SweepStatus
 
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
@@ -135,14 +135,14 @@ def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str
     if own:
         skipped = len(now.failed) - len(own)
         found += ["", "failed:" + (f" ({skipped} more were skipped, as they need one of these)" if skipped else "")]
-        listed = ["\n".join(_failed_lines(job, whole=all_failed)) for job in own]
-        found += listed if all_failed else first_lines(listed, most=MAX_FAILED, more="--failed has all, with logs")
+        listed = [failed_lines(job.job, job.state, job.error, job.attempt, job.log, job.tail) for job in own]
+        heads = first_lines([head for head, *_ in listed], most=MAX_FAILED, more="--failed has all, with logs")
+        found += [line for lines in listed for line in lines] if all_failed else heads
     return [*found, "", "other sweeps of this cache: " + ", ".join(others)] if others else found
 
 
-def _failed_lines(job: FailedJob, *, whole: bool) -> list[str]:
-    error = job.error.splitlines() or [""]
-    lines = [f"  {job.job}, attempt {job.attempt}: {job.state}: {error[0]}"]
-    if whole:
-        lines += [f"    {line}" for line in [*error[1:], f"log: {job.log}", *(f"| {line}" for line in job.tail)]]
-    return lines
+def failed_lines(job: str, how: str, error: str, attempts: int, log: str, tail: Sequence[str]) -> list[str]:
+    """A failed job with the end of its log."""
+    first, *rest = error.splitlines() or [""]
+    behind = [*rest, f"log: {log}", *(f"| {line}" for line in tail)]
+    return [f"  {job}, attempt {attempts}: {how}: {first}", *(f"    {line}" for line in behind)]

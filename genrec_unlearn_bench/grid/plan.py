@@ -104,7 +104,7 @@ class Plan:
     shared: tuple[Job, ...] = ()
 
     @property
-    def counts(self) -> dict[Standing, int]:
+    def counts(self) -> dict[str, int]:
         """Number of cells by standing."""
         found = Counter(planned.standing for planned in self.cells)
         return {standing: found[standing] for standing in get_args(Standing)}

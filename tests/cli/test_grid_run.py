@@ -36,7 +36,7 @@ def test_a_failed_cell_is_shown_with_its_log_and_tried_by_the_next_call(tmp_path
     light.faults["tracer"] = DataFault("a line is broken", where="items.csv:7")
     first = call(tmp_path)
     assert first.exit_code == 1, first.output
-    assert "failed: demo-brand/tiger/tracer/smoke-core-default-seed0 (1 attempts)" in first.stdout
+    assert "demo-brand/tiger/tracer/smoke-core-default-seed0, attempt 1: failed: a line is broken" in first.stdout
     assert "where: items.csv:7" in first.stdout
     assert "raise self.faults.pop" in first.stdout
     assert "jobs done, 1 failed" in first.stdout
