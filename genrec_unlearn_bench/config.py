@@ -86,12 +86,15 @@ def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
     return out
 
 
-def plain_yaml(text: str) -> Any:
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def plain_yaml(text: str, kind: Any = _SAFE) -> Any:
     """The one document in ``text`` as plain values; libyaml reads all tasks in a tenth of PyYAML's own time.
 
     Raises yaml.YAMLError.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = kind(text)
     try:
         return loader.get_single_data()
     except RecursionError:

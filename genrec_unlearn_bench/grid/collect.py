@@ -118,29 +118,23 @@ def _check_grid(out: Path, grid: str) -> None:
         raise UsageError(f"the folder holds the grid {before.grid!r}", where=str(out), hint=hint)
 
 
-def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
+def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[str, str]]:
     """State and reason by job."""
     if sweep is None:
         return {}
     status = sweep_status(sweep)
-    found: dict[str, tuple[Whereabouts, str]] = {}
-    for job in status.running:
-        found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
-    for failed in status.failed:
-        state: Whereabouts = failed.state if failed.state in ("skipped", "lost") else "failed"
-        found[failed.job] = (state, failed.error.partition("\n")[0])
-    if status.waits:
-        found.update({name: ("queued", "") for name in status.queued if name not in found})
-    return found
+    queued = dict.fromkeys(status.queued if status.waits else (), ("queued", ""))
+    running = {
+        job.job: ("running", f"{job.stage or 'starting'} on {job.host} {job.late}".rstrip()) for job in status.running
+    }
+    return queued | running | {job.job: (job.state, job.error.partition("\n")[0]) for job in status.failed}
 
 
-def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
-    name = planned.cell.name
-    if planned.standing != "done" or planned.result is None:
-        state, reason = states.get(name, ("stale" if planned.standing == "stale" else "missing", ""))
-        if planned.standing == "impossible":
-            state, reason = "impossible", ""
-        return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
+def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> CollectedCell:
+    name, unknown = planned.cell.name, (planned.standing, "")
+    if planned.result is None or planned.standing != "done":
+        state, reason = states.get(name, unknown) if planned.waits else unknown
+        return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason or planned.reason})
     try:
         record = read_record(planned.result)
     except CorruptArtefact as fault:

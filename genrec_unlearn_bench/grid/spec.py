@@ -19,7 +19,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from yaml.constructor import ConstructorError
 
-from genrec_unlearn_bench.config import StrictModel, told
+from genrec_unlearn_bench.config import StrictModel, plain_yaml, told
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
 from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
@@ -154,33 +154,25 @@ class Axes(StrictModel):
 
 
 class Settings(StrictModel):
-    """Settings of all cells. What is left out takes the default of ``bench run``."""
+    """Settings of all cells, as ``RunRequest`` has them. What is left out takes the default of ``bench run``."""
 
     encoder: str | None = None
-    """Text encoder."""
     device: str | None = None
-    """auto, cpu, cuda …; ``--device`` goes before it."""
+    """``--device`` goes before it."""
     threads: int | None = Field(default=None, ge=1)
-    """CPU threads of a cell."""
     oracle_seeds: int = Field(default=1, ge=0, le=20)
-    """Retrained models the gap is taken against."""
     shadows: int = Field(default=0, ge=0, le=64)
-    """Shadow models for U-LiRA."""
     backbone_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the backbone's configuration; dots go down a level."""
     sid_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the tokenizer's configuration."""
     measure_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the measurements' configurations: ``relearning.lr``."""
 
 
 class Changes(Settings):
     """What an override sets: any setting, the methods' configurations, and resources."""
 
     method_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the methods' configurations; reference rows have none, and take none."""
+    """Reference rows have none, and take none."""
     resources: Resources = Field(default_factory=Resources)
-    """Only the fields that are named here."""
 
 
 class Vary(StrictModel):
@@ -305,23 +297,13 @@ def read_content(path: Path) -> dict[str, Any]:
     """Read a grid file as plain values. Raises ConfigError where it is not a YAML mapping, or has a key twice."""
     where = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        content = plain_yaml(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise ConfigError(
-            [f"the grid file cannot be read: {reason}"],
-            where=where,
-            hint="give the name of a ready grid (bench ls grids) or the path of a YAML file",
-        ) from None
-    loader = _Loader(text)
-    try:
-        content = loader.get_single_data()
+        hint = "give the name of a ready grid (bench ls grids) or the path of a YAML file"
+        raise ConfigError([f"the grid file cannot be read: {reason}"], where=where, hint=hint) from None
     except yaml.YAMLError as fault:
         raise ConfigError([f"not valid YAML: {fault}"], where=where) from None
-    except RecursionError:
-        raise ConfigError(["not a grid: nested too deeply"], where=where) from None
-    finally:
-        loader.dispose()
     if not isinstance(content, dict):
         raise ConfigError(["a grid is a mapping with name and axes"], where=where, hint="see docs/grids.md")
     return {str(key): value for key, value in content.items()}
