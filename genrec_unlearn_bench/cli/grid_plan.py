@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from genrec_unlearn_bench.cli.command import Part
-    from genrec_unlearn_bench.grid.plan import Explanation, Plan, PlannedCell
+    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
     from genrec_unlearn_bench.grid.spec import Job
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
@@ -165,25 +164,26 @@ def _cell_line(planned: PlannedCell) -> Text:
     return line
 
 
-def _explanation(found: Explanation) -> Output:
+def _explanation(found: dict[str, Any]) -> Output:
     from rich.text import Text
 
-    standing = Text(found.standing, style=STYLES[found.standing])
-    if found.reason:
-        standing.append(f": {found.reason}", style="default")
-    lines: list[str | Text] = [found.name, standing, *(f"  {line.strip()}" for line in found.hint.splitlines())]
-    if found.result is not None:
-        lines.append(f"result: {found.result}")
-    names = [f"{step['name']} of {step['of']}" if step["of"] else step["name"] for step in found.steps]
+    standing, steps, difference = found["standing"], found["steps"], found["difference"]
+    title = Text(standing, style=STYLES[standing])
+    if found["reason"]:
+        title.append(f": {found['reason']}", style="default")
+    lines: list[str | Text] = [found["name"], title, *(f"  {line.strip()}" for line in found["hint"].splitlines())]
+    if found["result"] is not None:
+        lines.append(f"result: {found['result']}")
+    names = [f"{step['name']} of {step['of']}" if step["of"] else step["name"] for step in steps]
     lines += [""] if names else []
-    for name, step in zip(names, found.steps, strict=True):
+    for name, step in zip(names, steps, strict=True):
         was = f", was {step['then'][:10]}" if step["then"] else ""
         state = f"{'there' if step['there'] else 'to be made'}{was}"
         lines.append(f"  {name:<{max(map(len, names))}}  {step['key'][:10]}  {state}")
-    if found.difference is not None:
-        lines += ["", f"{found.difference.stage}, compared with {found.compared}:"]
-        lines += [f"  {field}" for field in found.difference.fields or ("nothing is left of it to compare with",)]
-    return Output({**asdict(found), "result": str(found.result) if found.result else None}, lines)
+    if difference is not None:
+        lines += ["", f"{difference['stage']}, compared with {found['compared']}:"]
+        lines += [f"  {field}" for field in difference["fields"] or ("nothing is left of it to compare with",)]
+    return Output(found, lines)
 
 
 def _count(count: int, word: str) -> str:

@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from genrec_unlearn_bench.grid.explain import (
     nearest_difference,
     stored_results,
 )
-from genrec_unlearn_bench.grid.spec import Job, Resources
+from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
 from genrec_unlearn_bench.pipeline.stage import topological
 
@@ -297,36 +297,19 @@ def _largest(found: Sequence[Resources]) -> Resources:
     return Resources(**fields)
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Why a cell stands as it does.
+def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, Any]:
+    """Why a cell stands as it does, as plain values. Raises StorageError.
 
-    Attributes:
-        steps: Its stages: ``name``, ``of`` (role, where it has several of the name), ``key``, ``there`` (whether it is
-            in the cache) and ``then`` (the key that it has in the result that is there, where that is another).
-        difference: The first stage that differs from the result that is there, or from the nearest stored stage.
-        compared: Folder of that result or stage.
+    ``steps``: its stages, each with ``name``, ``of`` (role, where it has several of the name), ``key``, ``there``
+    (whether it is in the cache) and ``then`` (the key that it has in the result that is there, where that is another).
+    ``difference``: the first stage that differs from that result, or from the nearest stored stage, whose folder is
+    ``compared``.
     """
-
-    name: str
-    standing: Standing
-    reason: str
-    hint: str
-    result: Path | None
-    steps: tuple[Mapping[str, Any], ...] = ()
-    difference: Difference | None = None
-    compared: str = ""
-
-
-def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
-    """Explain one cell. Raises StorageError."""
     found = _Planner(build, store).look(cell)
-    explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
-    if found.graph is None and found.standing != "done":
-        # Without its data, or where it is impossible, it has no stages.
-        return explanation
-    graph, difference = found.graph or build(cell.request), found.difference
-    if found.standing == "missing" and found.missing:
+    graph, difference = found.graph, found.difference
+    if found.standing == "done":
+        graph = build(cell.request)
+    elif found.standing == "missing" and found.missing:
         # All inputs of the first are there.
         difference = nearest_difference(next(iter(found.missing.values())), store)
     steps = [
@@ -334,10 +317,17 @@ def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation
             "name": stage.name,
             "of": stage.title.removeprefix(stage.name).strip(": ").removeprefix("of "),
             "key": stage.key,
-            "there": found.standing == "done" if stage is graph.result else store.contains(stage.name, stage.key),
+            "there": found.standing == "done" if stage.name == RESULT else store.contains(stage.name, stage.key),
             "then": difference.then if difference is not None and difference.now == stage.key else "",
         }
-        for stage in graph.stages.values()
+        # Without its data, or where it is impossible, it has no stages.
+        for stage in (graph.stages.values() if graph is not None else ())
     ]
-    compared = "" if difference is None else difference.of or str(found.result)
-    return replace(explanation, steps=tuple(steps), difference=difference, compared=compared)
+    return {
+        **{name: getattr(found, name) for name in ("standing", "reason", "hint")},
+        "name": cell.name,
+        "result": str(found.result) if found.result else None,
+        "steps": steps,
+        "difference": None if difference is None else asdict(difference),
+        "compared": "" if difference is None else difference.of or str(found.result),
+    }

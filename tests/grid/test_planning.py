@@ -102,11 +102,11 @@ def test_a_result_made_from_something_else_is_stale_and_says_of_what(tmp_path: P
     assert found.cells[1].reason == "retrain: version: 1 then, 2 now"
     assert found.cells[1].result is not None
     explained = explain_cell(cells[1], newer, StageStore(tmp_path / "cache"))
-    assert (explained.standing, explained.compared) == ("stale", str(found.cells[1].result))
-    assert explained.difference is not None
-    assert explained.difference.fields == ("version: 1 then, 2 now",)
-    step = next(step for step in explained.steps if step["name"] == "retrain")
-    assert (step["there"], step["then"]) == (False, explained.difference.then)
+    assert (explained["standing"], explained["compared"]) == ("stale", str(found.cells[1].result))
+    assert explained["difference"] is not None
+    assert explained["difference"]["fields"] == ("version: 1 then, 2 now",)
+    step = next(step for step in explained["steps"] if step["name"] == "retrain")
+    assert (step["there"], step["then"]) == (False, explained["difference"]["then"])
     shutil.rmtree(tmp_path / "cache" / "stages" / "retrain")
     gone = plan(cells, tmp_path / "cache", newer)
     assert gone.cells[1].reason == "retrain: made from something else, which is no longer in the cache"
@@ -116,10 +116,10 @@ def test_a_missing_cell_is_compared_with_the_nearest_stored_stage(tmp_path: Path
     cells = grid_of(tmp_path / "results", rows=("filter",), seeds=2)
     run_all(cells[:1], LightBuilder(), StageStore(tmp_path / "cache"))
     explained = explain_cell(cells[1], LightBuilder(), StageStore(tmp_path / "cache"))
-    assert explained.difference is not None
-    assert explained.difference.stage == "sids"
-    assert explained.difference.fields == ("config.seed: 0 then, 1 now",)
-    assert explained.compared.endswith(explained.difference.then)
+    assert explained["difference"] is not None
+    assert explained["difference"]["stage"] == "sids"
+    assert explained["difference"]["fields"] == ("config.seed: 0 then, 1 now",)
+    assert explained["compared"].endswith(explained["difference"]["then"])
 
 
 @pytest.mark.parametrize("damage", ["emptied", "cut", "no table", "empty table"])
@@ -160,7 +160,7 @@ def test_a_damaged_manifest_never_ends_a_plan(tmp_path: Path) -> None:
         path.write_text("]")
     found = plan(cells, tmp_path / "cache")
     assert found.counts == {"done": 2, "missing": 1, "stale": 0, "impossible": 0}
-    assert explain_cell(cells[2], LightBuilder(), StageStore(tmp_path / "cache")).standing == "missing"
+    assert explain_cell(cells[2], LightBuilder(), StageStore(tmp_path / "cache"))["standing"] == "missing"
 
 
 def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
