@@ -55,7 +55,7 @@ def status(
     one_of("axis", by, get_args(Axis))
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
-    others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
+    others = [] if grid else [other.facts().grid for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.
     slurm_states(found)
 

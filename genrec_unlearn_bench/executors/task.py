@@ -158,7 +158,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
         # Brings its own OpenMP, which threadpoolctl counts only once it is loaded.
         import sklearn.utils  # noqa: F401
     job, facts = given.job, folder.facts()
-    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
+    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts.trackers else None
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})

@@ -70,13 +70,11 @@ class Collected(StrictModel):
         return tuple(cell for cell in self.cells if cell.state in states)
 
 
-def collect(
-    grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder | None, out: Path, progress: Progress
-) -> Collected:
+def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Path, progress: Progress) -> Collected:
     """Gather the results of a grid's cells into ``out``, as ``<task>/<backbone>/<method>/…``, with ``collected.json``.
 
     Args:
-        sweep: Explains cells that are not done; None where no sweep was started.
+        sweep: Explains cells that are not done; need not be there.
 
     Raises:
         UsageError: ``out`` holds another grid, or other content where a result belongs; then nothing is written.
@@ -118,10 +116,8 @@ def _check_grid(out: Path, grid: str) -> None:
         raise UsageError(f"the folder holds the grid {before.grid!r}", where=str(out), hint=hint)
 
 
-def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[str, str]]:
+def _job_states(sweep: SweepFolder) -> Mapping[str, tuple[str, str]]:
     """State and reason by job."""
-    if sweep is None:
-        return {}
     status = sweep_status(sweep)
     queued = dict.fromkeys(status.queued if status.waits else (), ("queued", ""))
     running = {

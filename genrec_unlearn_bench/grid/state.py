@@ -122,11 +122,11 @@ class SweepFacts(StrictModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     grid: str
-    started: float
+    started: float = 0.0
     """Seconds since the epoch."""
-    command: str
+    command: str = ""
     """The call, as it can be repeated."""
-    results_dir: str
+    results_dir: str = ""
     data_dir: str = ""
     tuned_dir: str = ""
     device: str = ""
@@ -151,18 +151,12 @@ class SweepFolder:
         """The sweep of the grid of that name in a cache."""
         return cls(cache / "sweeps" / _file_name(grid))
 
-    def facts(self) -> SweepFacts | None:
-        """How the latest call was made; None where there is none that can be read."""
+    def facts(self) -> SweepFacts:
+        """How the latest call was made, as far as that can be read."""
         try:
             return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
         except (OSError, ValidationError):
-            return None
-
-    @property
-    def name(self) -> str:
-        """Name of the grid."""
-        facts = self.facts()
-        return facts.grid if facts else self.root.name
+            return SweepFacts(grid=self.root.name)
 
     def begin(self, facts: SweepFacts, jobs: Iterable[Job], grid: Path | None = None) -> None:
         """Keep how this call was made, and its jobs. Raises StorageError."""
@@ -256,7 +250,7 @@ def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
     name, path = grid, Path(grid)
     if path.suffix in (".yaml", ".yml"):
         name = read_grid(grid).name if path.is_file() else path.stem
-    found = {names: folder for folder in reversed(known) for names in (folder.root.name, folder.name)}
+    found = {names: folder for folder in reversed(known) for names in (folder.root.name, folder.facts().grid)}
     return found[one_of("sweep", name, found)]
 
 

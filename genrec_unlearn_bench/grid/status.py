@@ -16,7 +16,7 @@ from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.grid.spec import RESULT
-from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFacts, SweepFolder, tail
+from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 Axis = Literal["backbone", "task", "method", "stage"]
@@ -96,10 +96,7 @@ def sweep_status(
         now: Seconds since the epoch; None takes the clock's.
     """
     now = time.time() if now is None else now
-    facts, listed = (
-        folder.facts() or SweepFacts(grid=folder.root.name, started=0.0, command="", results_dir=""),
-        folder.jobs(),
-    )
+    facts, listed = folder.facts(), folder.jobs()
     states = folder.states()
     known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
     shown = {job["name"]: _shown(known.get(job["name"]), facts.started) for job in listed}

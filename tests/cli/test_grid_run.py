@@ -115,7 +115,6 @@ def test_it_keeps_what_others_want_to_know(tmp_path: Path, light: Light) -> None
     assert light.done == ["demo-brand/tiger/filter/smoke-core-default-seed0"]
     folder = SweepFolder.of(tmp_path / "cache", "two")
     facts = folder.facts()
-    assert facts is not None
     assert (facts.grid, facts.cells, facts.done) == ("two", 1, 0)
     assert (folder.root / "grid.yaml").read_text() == GRID
     assert [job["name"] for job in folder.jobs()] == light.done

@@ -45,7 +45,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def gather(cells: list[PlannedCell], out: Path, sweep: SweepFolder | None = None) -> Collected:
+NO_SWEEP = SweepFolder(Path("none"))
+
+
+def gather(cells: list[PlannedCell], out: Path, sweep: SweepFolder = NO_SWEEP) -> Collected:
     return collect("mine", cells, sweep, out, Progress())
 
 
@@ -74,7 +77,7 @@ def test_nothing_is_written_over(results: list[PlannedCell], tmp_path: Path) -> 
         gather(results, out)
     assert files(out) == before
     with pytest.raises(UsageError, match="holds the grid 'mine'"):
-        collect("other", results, None, out, Progress())
+        collect("other", results, NO_SWEEP, out, Progress())
     (out / FILE).write_text("{}")
     with pytest.raises(UsageError, match="did not write"):
         gather(results, out)
