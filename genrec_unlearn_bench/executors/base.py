@@ -116,8 +116,7 @@ class Sweep:
     def run(self, hurry: threading.Event | None = None) -> SweepOutcome:
         """Run the jobs. Returns what came of them, also where the user or the file system put an end to it.
 
-        Args:
-            hurry: Once set, an interrupted sweep kills what still runs.
+        Once ``hurry`` is set, an interrupted sweep kills what still runs.
         """
         outcome = self.outcome
         try:

@@ -84,12 +84,7 @@ def gpus_here() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Machine:
-    """What local jobs may use together.
-
-    Attributes:
-        gpus: As ``CUDA_VISIBLE_DEVICES`` names them.
-        memory_mib: By default what is available when the sweep starts.
-    """
+    """What local jobs may use together: all cores and GPUs, and the memory that is available when the sweep starts."""
 
     cores: int = field(default_factory=allowed_cores)
     gpus: tuple[str, ...] = field(default_factory=gpus_here)
@@ -188,12 +183,7 @@ class _Running:
 
 
 class LocalProcesses(Executor):
-    """Runs jobs in processes of this machine.
-
-    Args:
-        processes: Jobs at a time; None for as many as there are cores for.
-        work: ``module:function`` that does a job, in place of ``task.run_job``.
-    """
+    """Runs jobs in processes of this machine, ``processes`` at a time, or as many as there are cores for."""
 
     name = "local"
 

@@ -173,11 +173,7 @@ def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[st
     """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
 
     An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
-    not use.
-
-    Args:
-        jobs: Each behind what it needs.
-        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
+    not use. ``queued`` jobs are in Slurm's queue, or run, since an earlier call.
     """
     waited = {*(job.name for job in jobs), *queued}
     grouped: dict[tuple[Placement, tuple[str, ...]], list[Job]] = defaultdict(list)
@@ -195,13 +191,7 @@ def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[st
 class Slurm(Executor):
     """Submits jobs to Slurm; they run elsewhere and later. Nothing stops them but ``scancel --name=bench-GRID``.
 
-    Args:
-        work: ``module:function`` that does a job, in place of ``task.run_job``.
-        info: Shows lines to the user.
-
-    Raises:
-        MissingExtra: submitit is not installed.
-        UsageError: There is no Slurm on this machine.
+    Raises MissingExtra where submitit is not installed, UsageError where this machine has no Slurm.
     """
 
     folder: SweepFolder

@@ -108,10 +108,7 @@ def make_stage(job: Job, stages: Iterable[Stage], context: StageContext) -> None
 
 
 def perform(given: Assignment) -> JobState:
-    """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
-
-    A job of several GPUs is started in as many processes.
-    """
+    """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised."""
     job = given.job
     if job.resources.gpus > 1 and launched() == 1:
         return _launch(given)
@@ -275,11 +272,7 @@ def _failed_need(job: Job, folder: SweepFolder) -> str:
 
 
 def launch_command(given: Assignment, path: Path) -> list[str]:
-    """The call of ``accelerate launch`` that does a job with as many processes as it has GPUs.
-
-    Args:
-        path: File of the assignment, which the processes read.
-    """
+    """The call of ``accelerate launch`` that does the job of the file ``path`` in as many processes as it has GPUs."""
     resources_ = given.job.resources
     processes = max(1, resources_.gpus)
     # Read by accelerate from a path: the package is never run from an archive.

@@ -73,12 +73,8 @@ class Collected(StrictModel):
 def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Path, progress: Progress) -> Collected:
     """Gather the results of a grid's cells into ``out``, as ``<task>/<backbone>/<method>/…``, with ``collected.json``.
 
-    Args:
-        sweep: Explains cells that are not done; need not be there.
-
-    Raises:
-        UsageError: ``out`` holds another grid, or other content where a result belongs; then nothing is written.
-        StorageError: It cannot be written.
+    The sweep, where there is one, explains cells that are not done. Raises UsageError where ``out`` holds another grid,
+    or other content where a result belongs, and then writes nothing; StorageError.
     """
     _check_grid(out, grid)
     states = _job_states(sweep)

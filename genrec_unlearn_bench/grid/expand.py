@@ -69,8 +69,7 @@ Build = Callable[[RunRequest], CellGraph]
 def graph_builder(*, download: bool = False) -> Build:
     """A ``Build`` that shares lookups and stages between the cells of a grid.
 
-    Args:
-        download: Whether a dataset that is not on this machine is downloaded, which its keys need.
+    With ``download``, a dataset that is not on this machine is downloaded, which its keys need.
     """
     from genrec_unlearn_bench.pipeline.graph import build_result
     from genrec_unlearn_bench.pipeline.resolve import resolve
@@ -119,14 +118,10 @@ def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
 def expand(
     spec: GridSpec, *, data_dir: Path | None, results_dir: Path, tuned_dir: Path, device: str | None
 ) -> tuple[GridCell, ...]:
-    """The cells of a grid, in its order, each once.
+    """The cells of a grid, in its order, each once; ``device`` goes before the grid's own.
 
-    Args:
-        device: Goes before the grid's own; None leaves it to the grid.
-
-    Raises:
-        ConfigError: An exclusion, an override or a varied field matches no cell, a ruleset and a configuration of
-            methods contradict each other, or two cells have one name; all of it at once.
+    Raises ConfigError with all faults: an exclusion, an override or a varied field matches no cell, a ruleset and a
+    configuration of methods contradict each other, or two cells have one name.
     """
     return _Expansion(spec, {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}, device).cells()
 

@@ -93,11 +93,7 @@ class Difference:
 
 
 def first_difference(stages: Mapping[str, Stage], result: StoredResult, store: StageStore) -> Difference | None:
-    """The first stage whose key is not the one that the result was built from; None where all recorded ones agree.
-
-    Args:
-        stages: The cell's stages by label, upstream first.
-    """
+    """The first stage, upstream first, whose key is not the one that the result was built from; None if all agree."""
     for label, stage in stages.items():
         then = result.stages.get(label) or result.stages.get(stage.title)
         if then is not None and then != stage.key:

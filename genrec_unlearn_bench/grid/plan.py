@@ -93,12 +93,7 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid as it stands.
-
-    Attributes:
-        cells: In the grid's order.
-        shared: Jobs of the stages to be made that cells share, each behind those it needs.
-    """
+    """A grid as it stands: cells in its order, and jobs of the stages that they share, each behind those it needs."""
 
     cells: tuple[PlannedCell, ...]
     shared: tuple[Job, ...] = ()

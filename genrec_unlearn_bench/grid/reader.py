@@ -21,12 +21,7 @@ from genrec_unlearn_bench.registry import Entry, methods
 def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
     """Read the grid of a file, or the ready one of that name.
 
-    Args:
-        data_dir: Where imported datasets lie, for tasks on them.
-
-    Raises:
-        UnknownName: There is no such grid.
-        ConfigError: The file is no grid; all faults at once, each with its place.
+    Raises UnknownName, and ConfigError with all faults of the file, each with its place.
     """
     path = find_grid(place)
     names = Names(path.resolve().parent, data_dir)
@@ -54,9 +49,7 @@ def groups(known: Mapping[str, Entry] | None = None) -> dict[str, tuple[str, ...
 class Names:
     """What the names in one grid file stand for, and the values on its axes.
 
-    Args:
-        folder: The grid file's: paths of tasks and methods are relative to it.
-        data_dir: Where imported datasets lie.
+    Paths of tasks and methods are relative to ``folder``, the grid file's; imported datasets lie in ``data_dir``.
     """
 
     def __init__(self, folder: Path, data_dir: Path | None) -> None:

@@ -236,9 +236,7 @@ def sweeps(cache: Path) -> list[SweepFolder]:
 def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
     """The sweep of a grid, by the grid's name or file; the one that was active last where none is named.
 
-    Raises:
-        UsageError: The cache has no sweep, or the file is no grid.
-        UnknownName: It has none of that grid.
+    Raises UsageError where the cache has none, or the file is no grid.
     """
     known = sweeps(cache)
     if not known:

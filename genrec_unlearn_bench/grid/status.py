@@ -90,10 +90,7 @@ def sweep_status(
 ) -> SweepStatus:
     """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
-    Args:
-        by: The axis by which jobs are counted.
-        tails: Lines of a failed job's log.
-        now: Seconds since the epoch; None takes the clock's.
+    Jobs are counted by an axis; of a failed job's log, ``tails`` lines are read; ``now`` defaults to the clock's time.
     """
     now = time.time() if now is None else now
     facts, listed = folder.facts(), folder.jobs()
