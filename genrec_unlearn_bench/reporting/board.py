@@ -94,6 +94,10 @@ class Block:
     oracle: Row | None
 
     @cached_property
+    def by_label(self) -> Mapping[str, Row]:
+        return {row.label: row for row in self.rows}
+
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """All seeds of all rows, ascending."""
         return tuple(sorted({seed for row in self.rows for seed in row.results}))

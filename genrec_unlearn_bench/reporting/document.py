@@ -36,7 +36,6 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.sentences import legend, notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
-from genrec_unlearn_bench.reporting.titles import declared_controls
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
     Keeps,
@@ -47,7 +46,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     verdict_measures,
     verdicts,
 )
-from genrec_unlearn_bench.reporting.wording import listed, six
+from genrec_unlearn_bench.reporting.wording import declared_controls, listed, six
 
 SCHEMA_VERSION = 2
 KEY_DIGITS = 10
@@ -160,9 +159,10 @@ def _table(table: Table, *, brief: bool) -> dict[str, Any]:
     # The page has a legend of its own.
     marks = legend(table, best="best", second="second") if brief else ()
     return {
-        **{name: getattr(table, name) for name in ("name", "title", "scale", "ruleset")},
-        "regime": table.blocks[0].block.key.regime,
-        "caption": " ".join(table.caption.split()),
+        "name": table.name,
+        "title": table.layout.title,
+        **{name: getattr(table.key, name) for name in ("scale", "ruleset", "regime")},
+        "caption": " ".join(table.layout.caption.split()),
         "layout": table.layout.name,
         "columns": [
             {"task": c.top, "head": c.head, "measure": c.measure.text, "title": c.title} for c in table.columns

@@ -22,11 +22,9 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
 from genrec_unlearn_bench.reporting.html_subjects import method_pages, task_pages
-from genrec_unlearn_bench.reporting.layouts import layouts
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, layouts
 from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
 
@@ -143,12 +141,11 @@ def _content(
     reported: Sequence[Beside] | None,
 ) -> dict[str, Any]:
     """The document of every layout that some result fills, at the protocol's beam."""
-    kinds, variant_of = task_kinds(results), variants()
     tables: list[Table] = []
     for name, layout in layouts(protocol.suite_protocol).items():
         if name not in OFFLINE:
             with suppress(DataMissing):
-                tables += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)
+                tables += make_tables(board, layout, protocol, baseline=baseline)
     content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
     if tables:
         content = document(tables, across=across(tables[0].analysis), reported=reported, brief=True)

@@ -24,8 +24,7 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
-from genrec_unlearn_bench.reporting.wording import bare, fixed
+from genrec_unlearn_bench.reporting.wording import backbone_title, bare, fixed, row_title, task_title
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -209,14 +208,14 @@ def _long_parts(sections: Sequence[Section]) -> list[tuple[tuple[Section, ...], 
 
 
 def _floats(table: Table) -> list[str]:
-    title = f"{escape(table.title)} ({escape(table.ruleset)}, {escape(table.scale)})"
+    title = f"{escape(table.layout.title)} ({escape(table.key.ruleset)}, {escape(table.key.scale)})"
     out = []
     for page in pages_of(table):
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         text = template("table.tex").render(
             environment="table*" if page.width > ONE_COLUMN else "table",
-            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            caption=f"{title}{part}." + (f" {escape(table.layout.caption)}" if first else ""),
             short=title,
             label=f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
             again=not first,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,13 +14,7 @@ from pydantic import ValidationError
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
-from genrec_unlearn_bench.reporting.measure import (
-    RECORDED_COSTS,
-    TOTAL_SHARE,
-    TUNING_SECONDS,
-    UNLEARN_SECONDS,
-    Measure,
-)
+from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 
 _GAPS = ("gap.", "gapz.")
 _CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
@@ -212,13 +206,3 @@ def _reason(fault: OSError | ValidationError) -> str:
         return fault.strerror or str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}"
-
-
-def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
-    """Every measure that some result has a number for, in order of first appearance; costs without one as well."""
-    seen: dict[Measure, None] = {}
-    for result in results:
-        for measure, value in result.values.items():
-            if measure not in seen and (value is not None or measure in RECORDED_COSTS):
-                seen[measure] = None
-    return tuple(seen)

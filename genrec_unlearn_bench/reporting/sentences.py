@@ -22,8 +22,16 @@ from genrec_unlearn_bench.reporting.latex_text import escape, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
-from genrec_unlearn_bench.reporting.wording import counted, listed, p_text, spanned, verb
+from genrec_unlearn_bench.reporting.wording import (
+    backbone_title,
+    counted,
+    listed,
+    p_text,
+    row_title,
+    spanned,
+    task_title,
+    verb,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -175,7 +175,7 @@ def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysi
         block,
         protocol,
         measures=verdict_measures(protocol),
-        primary=protocol.primary_measures(),
+        primary=protocol.measures(protocol.primary),
         baseline=protocol.baseline,
         untested=COSTS | frozenset(_parsed(protocol, protocol.forgetting_parts)),
     )

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.document import SCHEMA_VERSION, document, render_json, role_of
-from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.protocol import layouts
 from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import six

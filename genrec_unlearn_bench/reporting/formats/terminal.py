@@ -40,7 +40,7 @@ def draw(
     """
     typed = console.is_terminal
     for table in tables:
-        _title(console, f"{table.title}: scale {table.scale}, ruleset {table.ruleset}")
+        _title(console, table.title)
         for section in table.sections:
             for task in table.tasks:
                 _title(console, f"{task} on {section.title}", style="italic")

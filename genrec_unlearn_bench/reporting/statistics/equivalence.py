@@ -12,13 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.paired import (
-    FloatArray,
-    MeanIntervals,
-    clean,
-    never_zero,
-    t_interval,
-)
+from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, MeanIntervals, clean, never_zero, t_interval
 
 LEAST_ORACLES = 3
 """Retrained seeds a margin needs. Two give one difference, whose quantile is itself: on average 0.4 of the margin they
