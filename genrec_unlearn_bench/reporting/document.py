@@ -34,7 +34,7 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.sentences import legend, notes
+from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
@@ -157,7 +157,7 @@ def _measure(measure: Measure) -> dict[str, Any]:
 
 def _table(table: Table, *, brief: bool) -> dict[str, Any]:
     # The page has a legend of its own.
-    marks = legend(table, best="best", second="second") if brief else ()
+    marks = notes(table, best="best", second="second", template="legend.txt") if brief else ()
     return {
         "name": table.name,
         "title": table.layout.title,

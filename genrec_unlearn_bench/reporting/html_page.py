@@ -11,7 +11,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
+from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,7 +72,7 @@ def render_html(
     pages = method_pages(list(roles))
     settings = Counter(field for page in pages.values() for field in page.fields)
     submissions = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
-    scripts = "\n".join(template_file("site", name) for name in SCRIPTS)
+    scripts = "\n".join(leaderboard_text("templates", "site", name) for name in SCRIPTS)
     template = html_environment().get_template("page.html.j2")
     return template.render(
         title=TITLE,
@@ -90,7 +90,7 @@ def render_html(
         code=code,
         files=files,
         results=len({(run.key, run.source.name) for run in results}),
-        style=template_file("site", "style.css"),
+        style=leaderboard_text("templates", "site", "style.css"),
         script=f"(() => {{\n'use strict';\n{scripts}\n}})();\n",
         data=data_block(content),
     )
@@ -105,32 +105,17 @@ def data_block(content: Mapping[str, Any]) -> str:
 
 
 def html_environment() -> Environment:
-    """Templates of pages: all values are escaped, and a name that is not there is a fault.
+    """Templates of pages: all values are escaped.
 
     Its filter ``inline_hash`` names an inline script or style as a content security policy does.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        autoescape=True,
-        loader=FunctionLoader(lambda name: template_file("site", name)),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = template_environment("site", autoescape=True, keep_trailing_newline=True)
     environment.filters["inline_hash"] = _inline_hash
     return environment
 
 
 def _inline_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def template_file(folder: str, name: str) -> str:
-    """The text of a file below ``leaderboard/templates``."""
-    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / folder / name
-    return place.read_text(encoding="utf-8")
 
 
 def _content(

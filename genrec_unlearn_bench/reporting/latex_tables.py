@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +23,14 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
-from genrec_unlearn_bench.reporting.wording import backbone_title, bare, fixed, row_title, task_title
+from genrec_unlearn_bench.reporting.wording import (
+    backbone_title,
+    bare,
+    fixed,
+    row_title,
+    task_title,
+    template_environment,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -55,22 +61,10 @@ _UNITS = {"seconds": "s", "MiB": "MiB"}
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
-    return Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        block_start_string="((*",
-        block_end_string="*))",
-        variable_start_string="(((",
-        variable_end_string=")))",
-        comment_start_string="((=",
-        comment_end_string="=))",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
+    marks = {"block_start": "((*", "block_end": "*))", "variable_start": "(((", "variable_end": ")))"}
+    marks |= {"comment_start": "((=", "comment_end": "=))"}
+    options = {f"{name}_string": mark for name, mark in marks.items()}
+    return template_environment("latex", keep_trailing_newline=True, **options)
 
 
 def template(name: str) -> Template:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 from typing import Literal
 
 import yaml
@@ -19,6 +18,7 @@ from genrec_unlearn_bench.config import StrictModel, one_of, parse, parse_yaml
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.wording import leaderboard_text
 
 
 class StatisticsProtocol(StrictModel):
@@ -96,8 +96,7 @@ def protocol_file(name: str, version: int) -> tuple[str, str]:
             hint="run them again with this version, or make their table with the version that they were run with",
         )
     file = f"{name}.yaml" if version == PROTOCOL_VERSION else f"{name}-{version}.yaml"
-    text = (resources.files("genrec_unlearn_bench.leaderboard") / file).read_text(encoding="utf-8")
-    return f"leaderboard/{file}", text
+    return f"leaderboard/{file}", leaderboard_text(file)
 
 
 class ColumnGroup(StrictModel):

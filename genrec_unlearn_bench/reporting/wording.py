@@ -12,10 +12,14 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from genrec_unlearn_bench.registry import methods
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def finite(value: float) -> float | None:
@@ -167,6 +171,19 @@ def declared_controls() -> frozenset[str]:
 
 @cache
 def _titles() -> Mapping[str, Mapping[str, str]]:
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "titles.yaml"
-    content: Mapping[str, Mapping[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content: Mapping[str, Mapping[str, str]] = yaml.safe_load(leaderboard_text("titles.yaml"))
     return content
+
+
+def leaderboard_text(*parts: str) -> str:
+    """The text of a file in ``leaderboard/``."""
+    return resources.files("genrec_unlearn_bench.leaderboard").joinpath(*parts).read_text(encoding="utf-8")
+
+
+def template_environment(folder: str, **options: Any) -> Environment:
+    """Templates of a folder of ``leaderboard/templates``; a name that a template lacks is a fault."""
+    import jinja2
+
+    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, **options}
+    loader = jinja2.FunctionLoader(lambda name: leaderboard_text("templates", folder, name))
+    return jinja2.Environment(loader=loader, **options)  # noqa: S701 - only pages are HTML; they switch escapes on
