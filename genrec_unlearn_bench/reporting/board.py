@@ -240,7 +240,10 @@ def _one_version(runs: Sequence[Result]) -> dict[int, Result]:
     def order(result: Result) -> tuple[int, str, str]:
         return sum(value is not None for value in result.values.values()), result.created, result.key
 
-    best = {result.seed: result for result in sorted(runs[::-1], key=order) if result.method_digest == newest}
+    best: dict[int, Result] = {}
+    for result in sorted(runs, key=order, reverse=True):
+        if result.method_digest == newest:
+            best.setdefault(result.seed, result)
     return dict(sorted(best.items()))
 
 
