@@ -37,7 +37,7 @@ def faults(folder: Path, leaderboard: Path) -> str:
 
 
 def test_they_are_published_and_held(measured: Path) -> None:
-    done = submit(request(measured))
+    done = submit(**request(measured))
     assert done.verification.passed
     place = next(iter(done.folder.rglob("membership.csv")))
     assert place.read_text(encoding="utf-8") == TABLE
@@ -52,7 +52,7 @@ def test_they_are_published_and_held(measured: Path) -> None:
 
 
 def test_other_files_have_no_place_beside_them(measured: Path) -> None:
-    folder = submit(request(measured)).folder
+    folder = submit(**request(measured)).folder
     place = next(iter(folder.rglob("membership.csv")))
     shutil.copyfile(place, place.with_name("users.parquet"))
     renewed(folder)
