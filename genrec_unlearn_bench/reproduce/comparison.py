@@ -95,9 +95,10 @@ class NoiseFloor(StrictModel):
         limit = float(stats.t.ppf(0.975, self.runs - 1)) * math.sqrt(2.0)
         measured: dict[NumberId, list[float]] = defaultdict(list)
         steps = {}
-        for one in (one for repetition in self.repetitions for one in repetition if one.value is not None):
-            measured[_id(one)].append(one.value)
-            steps[_id(one)] = 1.0 / one.n if one.n else 0.0
+        for one in (one for repetition in self.repetitions for one in repetition):
+            if one.value is not None:
+                measured[_id(one)].append(one.value)
+                steps[_id(one)] = 1.0 / one.n if one.n else 0.0
         whole = {number: values for number, values in measured.items() if len(values) == self.runs}
         return {number: max(limit * statistics.stdev(values), steps[number]) for number, values in whole.items()}
 
