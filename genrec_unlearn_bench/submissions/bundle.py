@@ -25,6 +25,9 @@ from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submis
 if TYPE_CHECKING:
     import pandas as pd
 
+SHIPPED = Path(str(resources.files("genrec_unlearn_bench.leaderboard")))
+"""The installation's leaderboard."""
+
 M = TypeVar("M", bound=BaseModel)
 
 Finding = tuple[str, str] | tuple[str, str, str]
@@ -175,7 +178,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         results=tuple(results),
         manifests=manifests,
         faults=faults,
-        leaderboard=leaderboard or Path(str(resources.files("genrec_unlearn_bench.leaderboard"))),
+        leaderboard=leaderboard or SHIPPED,
     )
 
 
