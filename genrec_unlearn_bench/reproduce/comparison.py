@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -27,7 +27,7 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
+from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 
 Verdict = Literal["identical", "within", "differs", "not judged", "new"]
 """``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
@@ -52,36 +52,28 @@ OTHER_TIME, SHORTEST = 10.0, 0.5
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
 """Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
 
-FLOOR_FILE = "noise_floor.json"
-FEWEST = 3
-"""Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
-
 Redo = Literal["row", "all"]
 """What a repetition recomputes: the row and its measurements, on the same original and oracles; or everything."""
+
+FLOOR_FILES: Mapping[Redo, str] = {"row": "noise_floor.json", "all": "noise_floor_fresh.json"}
+FEWEST = 3
+"""Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
 
 NumberId = tuple[str, Group, int | None]
 """A number of a record: metric, group, beam."""
 
 
 class NoiseFloor(StrictModel):
-    """Repetitions of one run in one environment."""
+    """Repetitions of one run in its own environment."""
 
     key: str
     """Of the record that was repeated."""
-    redo: Redo
-    method_digest: str
-    environment: Environment
-    arithmetic: dict[str, str] = Field(default_factory=dict)
     repetitions: tuple[tuple[MetricValue, ...], ...] = Field(min_length=1)
     """The metrics of each."""
 
     @property
     def runs(self) -> int:
         return len(self.repetitions)
-
-    def holds_for(self, run: NoiseFloor | RunRecord, redo: Redo) -> bool:
-        """Whether another run took place in this environment; commit and operating system are no part of it."""
-        return (self.redo, *_setting(self)) == (redo, *_setting(run))
 
     def allowed(self) -> dict[NumberId, float]:
         """Largest difference of two runs at 95 %; empty where there are too few, without numbers that were not there.
@@ -103,47 +95,33 @@ class NoiseFloor(StrictModel):
         return {number: max(limit * statistics.stdev(values), steps[number]) for number, values in whole.items()}
 
 
-class _Floors(StrictModel):
-    floors: tuple[NoiseFloor, ...]
-
-
-def extended(known: Sequence[NoiseFloor], run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
-    """Add one repetition of the record ``key`` to its floor; start a new one where none is of this environment."""
-    earlier = next((one.repetitions for one in known if one.key == key and one.holds_for(run, redo)), ())
-    return NoiseFloor(
-        key=key,
-        redo=redo,
-        method_digest=run.method_digest,
-        environment=run.environment,
-        arithmetic=run.arithmetic,
-        repetitions=(*earlier, run.metrics),
-    )
-
-
-def read_floors(folder: Path) -> tuple[NoiseFloor, ...]:
-    """The floors next to a record, of different machines and kinds. Raises CorruptArtefact."""
-    path = folder / FLOOR_FILE
+def read_floor(folder: Path, record: RunRecord, redo: Redo) -> NoiseFloor | None:
+    """The floor next to a record, if one was measured. Raises CorruptArtefact."""
+    path = folder / FLOOR_FILES[redo]
     try:
-        return _Floors.model_validate_json(path.read_bytes()).floors
+        floor = NoiseFloor.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        return ()
+        return None
     except ValidationError as fault:
         raise CorruptArtefact(
             f"the noise floor cannot be read: {fault.errors()[0]['msg']}",
             where=str(path),
             hint="remove it, and measure it again: bench submission reproduce RUN --floor N",
         ) from None
+    return floor if floor.key == record.key else None
 
 
-def write_floor(folder: Path, floor: NoiseFloor, known: Sequence[NoiseFloor]) -> None:
-    """Write a floor, in place of an earlier one of the same kind and environment. Raises StorageError."""
-    others = [one for one in known if not one.holds_for(floor, floor.redo)]
-    content = _Floors(floors=(*others, floor)).model_dump_json(indent=1)
-    atomic_text(folder / FLOOR_FILE, f"{content}\n", "the run's folder")
+def write_floor(folder: Path, floor: NoiseFloor, redo: Redo) -> None:
+    """Raises StorageError."""
+    atomic_text(folder / FLOOR_FILES[redo], floor.model_dump_json(indent=1) + "\n", "the run's folder")
 
 
-def _setting(one: NoiseFloor | RunRecord) -> tuple[object, ...]:
-    """The method's source, and what of the environment can change a number."""
+def same_setting(one: RunRecord, other: RunRecord) -> bool:
+    """Whether two runs share the method's source, and what of the environment can change a number."""
+    return _setting(one) == _setting(other)
+
+
+def _setting(one: RunRecord) -> tuple[object, ...]:
     here = one.environment
     # Which of several equal GPUs it was makes no difference.
     kind = here.device.partition(":")[0]
@@ -186,7 +164,7 @@ class Repetition:
 
     Attributes:
         basis: What is required.
-        own: Stages that were recomputed where that was the row alone.
+        own: Stages that were recomputed; None for all.
         floor_unused: Why a noise floor of the record was not used; empty where it was, or where there is none.
     """
 
@@ -194,7 +172,7 @@ class Repetition:
     now: RunRecord
     rows: tuple[Compared, ...]
     basis: Basis
-    own: frozenset[str] = frozenset()
+    own: frozenset[str] | None = None
     floor_unused: str = ""
 
     @property
@@ -244,28 +222,20 @@ class Repetition:
 
 
 def compare(
-    then: RunRecord,
-    now: RunRecord,
-    *,
-    floors: Sequence[NoiseFloor] = (),
-    redo: Redo = "row",
-    own: frozenset[str] = frozenset(),
+    then: RunRecord, now: RunRecord, *, floor: NoiseFloor | None = None, own: frozenset[str] | None = None
 ) -> Repetition:
     """Compare a repetition with its record.
 
     Args:
-        floors: Noise floors of the record.
-        redo: What the repetition recomputed.
-        own: Stages that it recomputed where that is the row alone.
+        floor: The record's noise floor, of repetitions that recomputed as much.
+        own: Stages that were recomputed; None for all.
     """
     keys = {stage.name: stage.key for stage in now.stages}
     same_keys = all(keys.get(stage.name) == stage.key for stage in then.stages)
     same_bits = not any(change.bits for change in environment_changes(then, now))
     bitwise = now.environment.device == "cpu" and same_keys and same_bits
-    mine = [] if bitwise else [floor for floor in floors if floor.key == then.key]
-    floor = next((floor for floor in mine if floor.holds_for(now, redo)), None)
-    unused = _floor_fault(then, now, floor, own) if mine else ""
-    limits = floor.allowed() if floor is not None and not unused else None
+    unused = _floor_fault(then, now, floor, own) if floor is not None and not bitwise else ""
+    limits = None if floor is None or bitwise or unused else floor.allowed()
     recorded, measured = ({_id(value): value for value in one.metrics} for one in (then, now))
     rows = []
     for number in {**recorded, **measured}:
@@ -305,18 +275,16 @@ def _first_difference(then: RunRecord, now: RunRecord) -> tuple[StageRef, StageR
     return next(((one, other) for one, other in pairs if other is None or other.digest != one.digest), None)
 
 
-def _floor_fault(then: RunRecord, now: RunRecord, floor: NoiseFloor | None, own: frozenset[str]) -> str:
-    """Why a floor of the present environment does not say how far apart these two may lie; empty where it does."""
-    if floor is None:
-        return "it was measured on another machine, with other packages, or with more or less recomputed"
-    if not floor.holds_for(then, floor.redo):
-        return "the record itself was made in another environment"
+def _floor_fault(then: RunRecord, now: RunRecord, floor: NoiseFloor, own: frozenset[str] | None) -> str:
+    """Why a floor does not say how far apart these two may lie; empty where it does."""
+    if not same_setting(then, now):
+        return "it was measured in the record's environment, and this is another one"
     if floor.runs < FEWEST:
         return f"it was measured by {floor.runs} runs, and {FEWEST} are the fewest"
     stage, other = _first_difference(then, now) or (None, None)
     if stage is not None and (other is None or other.key != stage.key):
         return f"the stage {stage.name!r} was made from other inputs, settings or code"
-    if stage is not None and floor.redo == "row" and stage.name.partition(" ")[0] not in own:
+    if stage is not None and own is not None and stage.name.partition(" ")[0] not in own:
         return f"the stage {stage.name!r}, which the row is built on, is another one here"
     return ""
 

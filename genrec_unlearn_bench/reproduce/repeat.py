@@ -8,7 +8,7 @@ IDs, original, oracles) may come from the cache, whose keys say that it was made
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +33,8 @@ from genrec_unlearn_bench.reproduce.comparison import (
     Repetition,
     compare,
     environment_changes,
-    extended,
-    read_floors,
+    read_floor,
+    same_setting,
     write_floor,
 )
 from genrec_unlearn_bench.reproduce.isolated import run_isolated
@@ -74,7 +74,7 @@ def repeat_record(
     cache_dir: Path,
     progress: Progress,
     redo: Redo = "row",
-    floors: Sequence[NoiseFloor] = (),
+    floor: NoiseFloor | None = None,
     isolated: Isolation | None = None,
     **settings: Any,
 ) -> Repetition:
@@ -83,7 +83,7 @@ def repeat_record(
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
         redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
-        floors: Noise floors of the record.
+        floor: The record's noise floor for that ``redo``.
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
@@ -106,8 +106,8 @@ def repeat_record(
         request = request_of(record, results_dir=aside / "results", **settings)
         _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
-        own = _own(record)
-        if redo == "row":
+        own = _own(record) if redo == "row" else None
+        if own is not None:
             store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
@@ -116,28 +116,28 @@ def repeat_record(
         else:
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
             done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
-    return compare(record, done.record, floors=floors, redo=redo, own=own)
+    return compare(record, done.record, floor=floor, own=own)
 
 
 def measure_floor(
     folder: Path,
     record: RunRecord,
     count: int,
-    repeat: Callable[[tuple[NoiseFloor, ...]], Repetition],
+    repeat: Callable[[NoiseFloor | None], Repetition],
     *,
     redo: Redo,
     progress: Progress,
 ) -> tuple[NoiseFloor, Repetition]:
     """Repeat until there are ``count`` repetitions, at least once; returns the floor and the last repetition by it.
 
-    What an interrupted call has measured counts, in the same environment.
+    What an interrupted call has measured counts.
 
     Args:
         folder: Of the record; the floor is written there after every repetition.
-        repeat: Repeats the run and compares it with the record, by the floors that are given.
+        repeat: Repeats the run and compares it with the record, by the floor that is given.
 
     Raises:
-        UsageError: The record is of a CPU, or too few repetitions are asked for.
+        UsageError: The record is of a CPU, too few repetitions are asked for, or this is another environment.
         StorageError: The floor cannot be written.
     """
     if record.environment.device == "cpu":
@@ -148,17 +148,18 @@ def measure_floor(
         )
     if count < FEWEST:
         raise UsageError(f"{count} repetitions say nothing about a spread", hint=f"--floor {FEWEST} or more")
-    known = read_floors(folder)
+    floor = read_floor(folder, record, redo)
     while True:
-        done = repeat(known)
-        if done.now.environment.device == "cpu":
-            raise UsageError("the run was repeated on a CPU, which is not where its noise is", hint="--device cuda")
-        floor = extended(known, done.now, key=record.key, redo=redo)
-        write_floor(folder, floor, known)
-        known = read_floors(folder)
+        done = repeat(floor)
+        if not same_setting(record, done.now):
+            what = "this is another environment than the record's, and its noise says nothing about the record"
+            raise UsageError(what, hint="measure it on the machine kind and with the packages of the record")
+        earlier = floor.repetitions if floor is not None else ()
+        floor = NoiseFloor(key=record.key, repetitions=(*earlier, done.now.metrics))
+        write_floor(folder, floor, redo)
         progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
         if floor.runs >= count:
-            return floor, compare(record, done.now, floors=known, redo=redo, own=done.own)
+            return floor, compare(record, done.now, floor=floor, own=done.own)
 
 
 def request_of(
