@@ -6,6 +6,7 @@ import math
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -131,15 +132,12 @@ def check_task(bundle: Bundle, result: Result) -> Iterator[Finding]:
         if not any(fault.where == path for fault in bundle.faults["manifests"]):
             yield path, f"there is no manifest of the task {record.cell.task!a}"
         return
-    for field, digest, part, what in (
-        ("task_digest", manifest.digest, "digest", "resolution of its task"),
-        ("dataset_digest", manifest.dataset_digest, "dataset_digest", "dataset"),
-    ):
-        if getattr(record, field) != digest:
-            yield (
-                f"{result.at(field)}, and {path}: {part}",
-                f"the result was made on another {what} than the manifest's",
-            )
+    if record.task_digest != manifest.digest:
+        what = "the result was made on another resolution of its task than the manifest's"
+        yield f"{result.at('task_digest')}, and {path}: digest", what
+    if record.dataset_digest != manifest.dataset_digest:
+        what = "the result was made on another dataset than the manifest's"
+        yield f"{result.at('dataset_digest')}, and {path}: dataset_digest", what
 
 
 @check("result", "protocol and schema are this suite's", "run the cell again with this version of the suite")
@@ -347,15 +345,17 @@ def _demo_manifest(task: str) -> TaskManifest:
 
 def _known_record(bundle: Bundle, record: RunRecord) -> tuple[str, RunRecord] | None:
     """The leaderboard's first result of that task, backbone and scale, with its place."""
-    cell, root = record.cell, bundle.leaderboard / "results"
-    for path in sorted((root / cell.task / cell.backbone).glob(f"*/{cell.scale}-seed*/{RECORD}")):
-        try:
-            found = RunRecord.model_validate_json(path.read_bytes())
-        except ValidationError:
-            continue
-        if found.backbone_label == record.backbone_label:
-            return f"leaderboard/results/{path.parent.relative_to(root).as_posix()}", found
+    for folder, found in published_records(bundle.leaderboard / "results", record.cell.task, record.cell.backbone):
+        if (found.cell.scale, found.backbone_label) == (record.cell.scale, record.backbone_label):
+            return f"leaderboard/{folder.relative_to(bundle.leaderboard).as_posix()}", found
     return None
+
+
+def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:
+    """The results of a task and backbone that can be read, with their folders."""
+    for path in sorted((root / task / backbone).rglob(RECORD)):
+        with suppress(OSError, ValidationError):
+            yield path.parent, RunRecord.model_validate_json(path.read_bytes())
 
 
 def _first_difference(name: str, there: object, here: object) -> str:

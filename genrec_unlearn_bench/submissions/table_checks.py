@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
@@ -21,11 +21,11 @@ from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
+from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.publish import FAMILIES, family_columns, numbered_users, read_table, rests_on
-from genrec_unlearn_bench.submissions.record_checks import UNEDITED
+from genrec_unlearn_bench.submissions.record_checks import UNEDITED, published_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,13 +247,9 @@ def _setting(record: RunRecord) -> tuple[str, ...]:
 
 
 def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord, Path, Ranks]]:
-    for path in sorted((root / task / backbone).rglob(RECORD)):
-        try:
-            record = RunRecord.model_validate_json(path.read_bytes())
-            ranks = hit_ranks(read_table(path.with_name(PER_USER).read_bytes(), PER_USER)[0])
-        except (OSError, ValidationError, Refused):
-            continue
-        yield record, path.parent, ranks
+    for folder, record in published_records(root, task, backbone):
+        with suppress(OSError, Refused):
+            yield record, folder, hit_ranks(read_table((folder / PER_USER).read_bytes(), PER_USER)[0])
 
 
 def _order_fault(examples: NDArray[np.int64], wanted: int) -> str | None:

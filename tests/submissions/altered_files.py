@@ -102,7 +102,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         "columns that no result has: secret",
         lambda folder: raw_table(first(folder), lambda t: t.append_column("secret", t.column("rank"))),
     ),
-    "a table of objects": ("table", "'rank' is of type binary", lambda folder: raw_table(first(folder), pickled)),
+    "a table of objects": ("table", "columns that no result has: rank (binary)", lambda folder: raw_table(first(folder), pickled)),
     "a table that is no parquet": ("table", "not a readable parquet file", not_parquet),
     "control characters": ("texts", "holds the control character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (
