@@ -120,8 +120,8 @@ def verify(
     Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
     """
     from genrec_unlearn_bench.submissions.bundle import opened
+    from genrec_unlearn_bench.submissions.verification import verify as examine
     from genrec_unlearn_bench.submissions.verification import write_verification
-    from genrec_unlearn_bench.submissions.verify import verify as examine
 
     if write and not path.is_dir():
         raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")

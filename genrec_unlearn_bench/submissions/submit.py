@@ -36,8 +36,7 @@ from genrec_unlearn_bench.submissions.spec import (
     read_spec,
     submission_text,
 )
-from genrec_unlearn_bench.submissions.verification import Verification
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import Verification, verify
 
 _SHOWN = 12
 _NEEDED = {

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.submit import submit
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.forging import renewed
 from tests.submissions.honest import request
 
