@@ -18,21 +18,19 @@ from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
-from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods
 from genrec_unlearn_bench.reproduce.comparison import (
     FEWEST,
     NoiseFloor,
     Redo,
     Repetition,
     compare,
-    environment_changes,
     read_floor,
     same_setting,
     write_floor,
@@ -104,7 +102,6 @@ def repeat_record(
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
         request = request_of(record, results_dir=aside / "results", **settings)
-        _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
         own = _own(record) if redo == "row" else None
         if own is not None:
@@ -183,7 +180,7 @@ def request_of(
     Raises UsageError where the method, the task or the encoder is not to be had here.
     """
     cell = record.cell
-    # Looked up here already, so that a record of a dataset folder that is elsewhere fails before anything else.
+    # A record of a dataset folder that is elsewhere fails before anything else.
     find_task(cell.task, data_dir)
     return RunRequest(
         task=cell.task,
@@ -193,9 +190,7 @@ def request_of(
         scale=cell.scale,
         suite=cell.suite,
         measure=tuple(record.measuring),
-        measure_set={
-            f"{name}.{field}": value for name, config in record.measuring.items() for field, value in config.items()
-        },
+        measure_set={f"{name}.{field}": v for name, fields in record.measuring.items() for field, v in fields.items()},
         data_dir=data_dir,
         encoder=encoder or _encoder(record.encoder),
         device=device or record.environment.device,
@@ -243,11 +238,9 @@ def _encoder(key: str) -> str:
 
 def _own(record: RunRecord) -> frozenset[str]:
     """Stages that make the row and what is measured, the measurements' shared passes included."""
-    own = {*ROW, STAGE, *record.measuring}
-    own |= {shared.name for name in record.measuring for shared in find_measurement(name).passes}
-    if record.cell.method in REFERENCE_ROWS:
-        own |= {record.cell.method, "sids-full"}
-    return frozenset(own)
+    passes = {shared.name for name in record.measuring for shared in find_measurement(name).passes}
+    reference = {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else set()
+    return ROW | passes | reference | {STAGE, *record.measuring}
 
 
 def _oracles(record: RunRecord) -> int:
@@ -256,13 +249,3 @@ def _oracles(record: RunRecord) -> int:
     compared = any(value.metric.startswith("gap.") for value in record.metrics)
     # The row `retrain` has a stage of that name, whether or not it is its own reference.
     return made if compared or record.cell.method != "retrain" else 0
-
-
-def _warn(record: RunRecord, request: RunRequest, progress: Progress) -> None:
-    here = {
-        "environment": describe(resolve_device(request.device), threads=request.threads or 1),
-        "arithmetic": arithmetic(),
-        "method_digest": source_digest(find_method(request.method)),
-    }
-    for change in environment_changes(record, record.model_copy(update=here)):
-        progress.info(f"warning: {change}")
