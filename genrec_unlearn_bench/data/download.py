@@ -1,9 +1,10 @@
-"""Download public files: never half-written, resumed, retried where that can help, size and digest recorded.
+"""Download public files over http and from the Hugging Face Hub.
 
-A download grows as ``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if
-the server says that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps.
-Servers that know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its
-address, size and digest.
+Over http: never half-written, resumed, retried where that can help, size and digest recorded. A download grows as
+``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if the server says
+that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps. Servers that
+know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its address, size and
+digest.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.message import Message
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.catalogue import FileSpec, HubSource
 from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
@@ -228,3 +231,31 @@ def _read_note(part: Path) -> PartNote | None:
         return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def fetch_from_hub(hub: HubSource, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
+    """Fetch missing files of a Hub repository into ``target``; returns the reason where that cannot be done.
+
+    Of a file's names the first that the repository has is taken; a wild card stands for no slash, as in a folder.
+    Loading scripts are not run: ``datasets`` knows none any more, and the files behind them can be read as they are.
+    """
+    from huggingface_hub import HfApi, hf_hub_download
+
+    try:
+        there = HfApi().list_repo_files(hub.repo, repo_type="dataset", revision=hub.revision)
+        for file in missing:
+            matching = ([one for one in sorted(there) if _means(name, one)] for name in file.names)
+            chosen = next(filter(None, matching), None)
+            if chosen is None:
+                return f"{hub.repo} has no file {' or '.join(file.names)} at {hub.revision[:12]}"
+            for name in chosen:
+                progress.info(f"fetching {name} of {hub.repo} into {target}")
+                hf_hub_download(hub.repo, name, repo_type="dataset", revision=hub.revision, local_dir=target)
+    except Exception as fault:
+        # Its errors have many bases (requests, httpx, OSError, ValueError) that change between releases.
+        return f"{hub.repo} on the Hugging Face Hub: {' '.join(str(fault).split())[:300] or type(fault).__name__}"
+    return None
+
+
+def _means(name: str, path: str) -> bool:
+    return path.count("/") == name.count("/") and fnmatchcase(path, name)

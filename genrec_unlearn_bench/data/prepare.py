@@ -17,19 +17,17 @@ from genrec_unlearn_bench.data.catalogue import (
     SPEC_FILE,
     DatasetSpec,
     FileSpec,
-    FormatName,
     SplitName,
     TableMapping,
     check_spec,
-    data_roots,
-    discover,
     dump_spec,
     packaged_datasets,
+    remember_import,
 )
 from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
+from genrec_unlearn_bench.data.formats import FormatName, discover
 from genrec_unlearn_bench.data.formats.reader import demo_files, read
-from genrec_unlearn_bench.data.imported import remember_import
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
@@ -70,7 +68,7 @@ def import_folder(
     """Validate the data in ``folder`` and make it known as the dataset ``name``.
 
     The files stay where they are. If everything is right, ``dataset.yaml`` is written beside them, over an earlier one,
-    and the user's data folder remembers where they lie (``data.imported``).
+    and the user's data folder remembers where they lie (``catalogue.remember_import``).
 
     Args:
         mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
@@ -111,7 +109,7 @@ def import_folder(
         raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
     dataset = _prepared(spec, Located(folder, parts), progress)
     atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
-    remember_import(name, folder, data_roots()[0])
+    remember_import(name, folder)
     return spec, dataset
 
 

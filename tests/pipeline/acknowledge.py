@@ -115,8 +115,6 @@ NO_OUTCOME = (
         "data/catalogue.py",
         "data/download.py",
         "data/frames.py",
-        "data/hub.py",
-        "data/imported.py",
         "data/locate.py",
         "data/source_files.py",
     ),
