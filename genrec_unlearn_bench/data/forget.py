@@ -18,18 +18,7 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, am
 from genrec_unlearn_bench.data.tasks import AttributeRule, ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
-__all__ = [
-    "ConceptKind",
-    "Entanglement",
-    "ForgetSplit",
-    "Groups",
-    "TaskManifest",
-    "check_manifest",
-    "cleaned",
-    "forgotten_events",
-    "manifest_digest",
-    "sealed",
-]
+__all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
 
 
 class Entanglement(StrictModel):
@@ -123,8 +112,7 @@ class ForgetSplit:
         return np.asarray(near[examples.targets], dtype=np.bool_)
 
     def cleaned(self, examples: Examples) -> Examples:
-        """The examples with everything that is to be forgotten taken out of their histories; rows whose history
-        becomes empty are left out."""
+        """``cleaned`` of this task."""
         return cleaned(examples, self.kind, self.items, self.pairs)
 
 
@@ -185,8 +173,8 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
             where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
             hint="use the same files and preparation; results on other files belong in another table",
         )
-    differing = [name for name in TaskManifest.model_fields if getattr(stored, name) != getattr(fresh, name)]
-    differing.remove("digest")
+    fields = [name for name in TaskManifest.model_fields if name != "digest"]
+    differing = [name for name in fields if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
         where=f"{where}: {', '.join(differing[:4])}",
