@@ -34,15 +34,14 @@ BETWEEN = " > "
 def item_entries(items: ItemTable, rule: AttributeRule) -> list[tuple[Entry, ...]]:
     """The values of each item, in the field's order. Raises KeyError where the items have no such field."""
     listed: Sequence[tuple[str, ...]] = items.values(rule.field)
-    if rule.split is not None:
-        between = rule.split
-        parts = ((part.strip() for text in own for part in text.split(between)) for own in listed)
-        listed = [tuple(part for part in own if part) for own in parts]
+    if (between := rule.split) is not None:
+        parts = ([part.strip() for text in own for part in text.split(between)] for own in listed)
+        listed = [tuple(filter(None, own)) for own in parts]
     if not rule.path:
         return [tuple((name,) for name in own) for own in listed]
     if rule.field == "categories":
         return [(own,) if own else () for own in listed]
-    return [tuple(path for value in own if (path := _path(value))) for own in listed]
+    return [tuple(filter(None, map(_path, own))) for own in listed]
 
 
 def _path(value: str) -> Entry:
