@@ -22,7 +22,7 @@ __all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
 
 
 class Entanglement(StrictModel):
-    """How far an entangled concept's neighbours would be retained (``data.entanglement``), all in [0, 1)."""
+    """How far an entangled concept's neighbours would be retained (``data.neighbours``), all in [0, 1)."""
 
     concept: float
     """Of all drawn values together: neighbours that another drawn value takes with it are not retained."""

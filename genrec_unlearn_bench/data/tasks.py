@@ -40,7 +40,7 @@ class ValuesConcept(StrictModel):
     """Values of an item field, drawn to a share of the train targets."""
 
     draw: Literal["uniform", "entangled"] = "uniform"
-    """``entangled``: the values whose neighbours would be retained most (``data.entanglement``)."""
+    """``entangled``: the values whose neighbours would be retained most (``data.neighbours``)."""
     largest_share: Share = 0.03
     """``entangled``: values with a larger share of the train targets are not drawn."""
     target_share: Share = 0.10

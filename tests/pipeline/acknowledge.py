@@ -52,10 +52,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "pipeline/stages/data.py",
     ),
     "task": (
-        *(
-            f"data/{name}.py"
-            for name in ("attributes", "concepts", "draws", "entanglement", "forget", "neighbours", "tasks")
-        ),
+        *(f"data/{name}.py" for name in ("attributes", "concepts", "draws", "forget", "neighbours", "tasks")),
         "pipeline/stages/data.py",
     ),
     "features": ("features", "pipeline/stages/data.py"),
