@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.catalogue import FileSpec, HubSource
-from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
+from genrec_unlearn_bench.data.source_files import DownloadRecord, PartNote, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
@@ -100,19 +99,6 @@ def _finish(part: Path, target: Path, note: PartNote, size: int | None, blake2b:
     return record
 
 
-class PartNote(StrictModel):
-    """The server's description of the file that a ``.part`` is the beginning of."""
-
-    url: str
-    etag: str | None = None
-    last_modified: str | None = None
-
-    @property
-    def validator(self) -> str | None:
-        """Value for ``If-Range``: a strong ETag, or else the date."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
-
-
 class _Interrupted(Exception):
     """A fault that may be gone at the next attempt."""
 
@@ -141,15 +127,18 @@ def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float],
 
 
 def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNote:
-    old = _read_note(part)
-    offset = size_of(part) if old is not None and old.url == url and old.validator else 0
+    try:
+        old = PartNote.model_validate_json(note_path(part).read_bytes())
+    except (OSError, ValueError):
+        old = PartNote(url=url)
+    offset = size_of(part) if old.url == url and old.validator else 0
     headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
-    if offset and old is not None and old.validator:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": old.validator}
+    if offset:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": str(old.validator)}
     with _open(url, headers, timeout, part) as response:
         start, total = _extent(response.status, response.headers, offset)
         note = PartNote(url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified"))
-        if start and old is not None and note.etag != old.etag:
+        if start and note.etag != old.etag:
             part.unlink()
             raise _Interrupted("the file on the server has changed")
         note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
@@ -206,14 +195,11 @@ def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None
 
 
 def _blocks(response: IO[bytes]) -> Iterator[bytes]:
-    while True:
-        try:
-            block = response.read(CHUNK)
-        except (OSError, http.client.HTTPException) as fault:
-            raise _Interrupted(f"the connection broke: {fault!r}") from None
-        if not block:
-            return
-        yield block
+    try:
+        while block := response.read(CHUNK):
+            yield block
+    except (OSError, http.client.HTTPException) as fault:
+        raise _Interrupted(f"the connection broke: {fault!r}") from None
 
 
 def size_of(path: Path) -> int:
@@ -224,13 +210,6 @@ def size_of(path: Path) -> int:
 def note_path(part: Path) -> Path:
     """Path of the note about a part."""
     return part.with_name(f"{part.name}.json")
-
-
-def _read_note(part: Path) -> PartNote | None:
-    try:
-        return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def fetch_from_hub(hub: HubSource, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:

@@ -45,15 +45,24 @@ class SourceFile(StrictModel):
     """Where it was downloaded from, if it was."""
 
 
-class DownloadRecord(StrictModel):
-    """Origin, size and digest of a downloaded file."""
+class PartNote(StrictModel):
+    """A server's description of a file of which there may be the beginning alone."""
 
     url: str
-    size: int
-    blake2b: str
-    """blake2b-128 of the content, in hex."""
     etag: str | None = None
     last_modified: str | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """Value for ``If-Range``: a strong ETag, or else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
+class DownloadRecord(PartNote):
+    """Origin, size and digest (as in ``SourceFile``) of a downloaded file."""
+
+    size: int
+    blake2b: str
     fetched: str
     """UTC, ISO 8601."""
 
