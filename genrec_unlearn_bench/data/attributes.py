@@ -70,25 +70,22 @@ def without_values(entry: Entry, chosen: frozenset[str]) -> tuple[Entry, Entry]:
 
 @dataclass(frozen=True, eq=False)
 class AttributeValues:
-    """V values over N items.
-
-    Attributes:
-        names: Alphabetical.
-        members: [N, V] 1 where an item has the value (with ``match: first``, as its first one).
-        every: An item belongs to a concept only if each of its entries has a chosen value (``match: all``).
-        rows: [R] items with any value, ascending.
-        codes: [K] value numbers, entry after entry.
-        entries: [E] where each entry begins in ``codes``.
-        starts: [R] where each item's entries begin in ``entries``.
-    """
+    """V values over N items."""
 
     names: tuple[str, ...]
+    """Alphabetical."""
     members: csr_matrix
+    """[N, V] 1 where an item has the value (with ``match: first``, as its first one)."""
     every: bool
+    """An item belongs to a concept only if each of its entries has a chosen value (``match: all``)."""
     rows: IntArray
+    """[R] items with any value, ascending."""
     codes: IntArray
+    """[K] value numbers, entry after entry."""
     entries: IntArray
+    """[E] where each entry begins in ``codes``."""
     starts: IntArray
+    """[R] where each item's entries begin in ``entries``."""
 
     @classmethod
     def of(cls, items: ItemTable, rule: AttributeRule) -> AttributeValues:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -267,7 +267,11 @@ def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
         ConfigError: a ``dataset.yaml`` in one of the folders is broken.
     """
     found = dict(packaged_datasets())
-    for path in _imported(data_dir):
+    own = [] if data_dir is None else [data_dir]
+    within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
+    for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
+        if not path.is_file():
+            continue
         spec = load_spec_file(path)
         if path.parent.name not in (spec.name, *spec.aliases):
             # An imported folder keeps the name it had; the files are looked for by that name, too.
@@ -300,14 +304,6 @@ def data_roots() -> list[Path]:
     named = os.environ.get(DATA_VARIABLE)
     default = Path(platformdirs.user_data_dir("genrec-unlearn-bench", appauthor=False)) / "data"
     return [*([Path(named).expanduser()] if named else []), default]
-
-
-def _imported(data_dir: Path | None) -> Iterator[Path]:
-    own = [] if data_dir is None else [data_dir]
-    yield from (path for folder in own if (path := folder / SPEC_FILE).is_file())
-    yield from (path for at in imported_folders().values() if (path := at / SPEC_FILE).is_file())
-    for root in [*own, *data_roots()]:
-        yield from sorted(root.glob(f"*/{SPEC_FILE}"))
 
 
 def imported_folders(roots: Sequence[Path] | None = None) -> dict[str, Path]:

@@ -85,31 +85,29 @@ class Groups:
 class ForgetSplit:
     """A resolved task.
 
-    Attributes:
-        items: [N] concept items (none marked for the kind ``interaction``).
-        pairs: [P, 2] forgotten (user, item) pairs; empty for the other kinds.
-        train, valid, test: The parts, divided. For ``interaction`` the valid and test forget groups are the drawn
-            train interactions themselves (10 % and 90 % of them), as deleted data has no future of its own.
-        near: [N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by
-            the task; None where they were not looked for, and for the kind ``interaction``, which names no items.
+    For ``interaction`` the valid and test forget groups are the drawn train interactions themselves (10 % and 90 % of
+    them), as deleted data has no future of its own.
     """
 
     kind: ConceptKind
     items: BoolArray
+    """[N] concept items (none marked for the kind ``interaction``)."""
     pairs: IntArray
+    """[P, 2] forgotten (user, item) pairs; empty for the other kinds."""
     train: Groups
     valid: Groups
     test: Groups
     manifest: TaskManifest
     near: BoolArray | None = None
+    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by the task;
+    None where they were not looked for, and for the kind ``interaction``, which names no items."""
 
     def retain_near(self, examples: Examples) -> BoolArray:
         """[M] whether the target is a neighbour of the concept: the retain-near rows of the retain side of a part.
 
         All False where the neighbours are not known (``near`` is None).
         """
-        near = np.zeros(len(self.items), dtype=np.bool_) if self.near is None else self.near
-        return np.asarray(near[examples.targets], dtype=np.bool_)
+        return np.zeros(len(examples), dtype=np.bool_) if self.near is None else self.near[examples.targets]
 
     def cleaned(self, examples: Examples) -> Examples:
         """``cleaned`` of this task."""

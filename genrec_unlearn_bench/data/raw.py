@@ -21,18 +21,13 @@ from genrec_unlearn_bench.data.items import ItemTable
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """E interactions, dated or in sequences.
-
-    Attributes:
-        users: [E] user numbers, any non-negative integers.
-        items: [E] rows of the item table.
-        times: [E] int64 timestamps in the source's own unit, of which only the order is used (ties stay in source
-            order); None for sequences, where each user's rows are in order.
-    """
+    """E interactions, dated or in sequences: user numbers and rows of the item table."""
 
     users: IntArray
     items: IntArray
     times: IntArray | None
+    """Timestamps in the source's own unit, of which only the order is used (ties stay in source order); None for
+    sequences, where each user's rows are in order."""
 
     def __len__(self) -> int:
         return len(self.users)
