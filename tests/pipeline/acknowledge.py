@@ -52,10 +52,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "pipeline/stages/data.py",
     ),
     "task": (
-        *(
-            f"data/{name}.py"
-            for name in ("attributes", "concepts", "draws", "entanglement", "forget", "neighbours", "tasks")
-        ),
+        *(f"data/{name}.py" for name in ("attributes", "concepts", "draws", "forget", "neighbours", "tasks")),
         "pipeline/stages/data.py",
     ),
     "features": ("features", "pipeline/stages/data.py"),
@@ -115,8 +112,6 @@ NO_OUTCOME = (
         "data/catalogue.py",
         "data/download.py",
         "data/frames.py",
-        "data/hub.py",
-        "data/imported.py",
         "data/locate.py",
         "data/source_files.py",
     ),
