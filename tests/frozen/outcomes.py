@@ -1,7 +1,7 @@
 """Outcomes of whole runs under protocol 2, before a redesign that must not change them, and how they are read.
 
 ``python -m tests.frozen.outcomes RESULTS`` writes ``outcomes.json.gz`` from a folder of results that the commands of
-``CALLS`` have made: done at each release, and where outcomes are meant to change. Those of protocol 1, frozen before the
+``CALLS`` have made: at each release, and where outcomes are meant to change. Those of protocol 1, frozen before the
 pipeline was rebuilt, are in the history of this file.
 """
 
