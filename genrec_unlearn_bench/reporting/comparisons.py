@@ -51,18 +51,15 @@ class PairedMeasure:
 
 @dataclass(frozen=True, eq=False)
 class PairedBlock:
-    """Two rows of one block.
-
-    Attributes:
-        seeds: Those that both have a run of that did not diverge.
-        family: Tests that Holm corrects for.
-    """
+    """Two rows of one block."""
 
     block: Block
     first: Row
     second: Row
     seeds: tuple[int, ...]
+    """Those that both have a run of that did not diverge."""
     family: int
+    """Tests that Holm corrects for."""
     measures: tuple[PairedMeasure, ...]
     notes: tuple[str, ...]
 
@@ -80,8 +77,7 @@ def find_pair(board: Board, first: str, second: str) -> tuple[tuple[Block, Row, 
     if first == second:
         raise UsageError(f"{first!r} cannot be compared with itself", hint="name two different rows")
     pairs = [(block, _row(block, first), _row(block, second)) for block in board.blocks]
-    found = tuple((block, one, two) for block, one, two in pairs if one and two and one is not two)
-    if found:
+    if found := tuple((block, one, two) for block, one, two in pairs if one and two and one is not two):
         return found
     for name in (first, second):
         labels = sorted({row.label for row in everyone if row.method == name})
@@ -94,9 +90,8 @@ def find_pair(board: Board, first: str, second: str) -> tuple[tuple[Block, Row, 
 
 
 def _row(block: Block, name: str) -> Row | None:
-    exact = [row for row in block.rows if row.label == name]
     named = [row for row in block.rows if row.method == name]
-    return exact[0] if exact else named[0] if len(named) == 1 else None
+    return block.by_label.get(name) or (named[0] if len(named) == 1 else None)
 
 
 def compare_rows(
@@ -215,7 +210,7 @@ def numbers(found: object, *names: str) -> dict[str, float | None]:
 
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
-    """Print every block: a line for each measure, what may be said, and what has to be known."""
+    """Print every block: a line for each measure, then sentences and notes."""
     from rich.text import Text
 
     heads = ("measure", "A", "B", "A - B", "p", "p Holm", "sign flip", "g", "seeds")
@@ -261,9 +256,8 @@ def _equivalence(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProt
 
 
 def _mean(cell: Cell, places: int) -> str:
-    if cell.mean is None:
-        return "–"
-    return bare(fixed(cell.mean, places) + (f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""))
+    spread = f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""
+    return bare(fixed(cell.mean, places) + spread) if cell.mean is not None else "–"
 
 
 def interval_text(estimate: float, low: float | None, high: float | None, places: int) -> str:

@@ -62,9 +62,9 @@ def counted(number: int, noun: str, plural: str = "", *, words: bool = False) ->
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"
 
 
-def spanned(span: tuple[float, float], form: str = "g") -> str:
-    """16, or 16 to 18; numbers in ``form``."""
-    low, high = (format(value, form) for value in span)
+def spanned(span: tuple[float, float]) -> str:
+    """16, or 16 to 18."""
+    low, high = (f"{value:g}" for value in span)
     return low if low == high else f"{low} to {high}"
 
 
