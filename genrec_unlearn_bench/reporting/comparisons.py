@@ -22,7 +22,7 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, counted, fixed, p_text, six, visible
+from genrec_unlearn_bench.reporting.wording import bare, counted, fields, fixed, p_text, six, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,8 +179,7 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
     sides = [
         {
             "label": row.label,
-            **numbers(cell, "mean", "sd"),
-            "n": cell.n,
+            **fields(cell, "mean", "sd", "n"),
             "equivalence": cell.equivalence.verdict.value if cell.equivalence is not None else None,
         }
         for row, cell in zip((each.first, each.second), one.cells, strict=True)
@@ -189,11 +188,7 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
         "measure": one.measure.text,
         **dict(zip(("first", "second"), sides, strict=True)),
         "difference": six(found.estimate),
-        **numbers(found, "low", "high"),
-        "n": found.n,
-        **numbers(found, "p", "p_holm", "p_sign_flip", "effect"),
-        "exact": found.exact,
-        "verdict": found.verdict.value,
+        **fields(found, "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect", "exact", "verdict"),
         "detectable": six(one.detectable),
         "sentence": one.sentence,
     }
@@ -201,12 +196,7 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
 
 def names_of(key: BlockKey) -> dict[str, str]:
     """Task, backbone, scale and ruleset, as documents have them."""
-    return {name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset")}
-
-
-def numbers(found: object, *names: str) -> dict[str, float | None]:
-    """Attributes with six significant digits."""
-    return {name: six(getattr(found, name)) for name in names}
+    return fields(key, "task", "backbone", "scale", "ruleset")
 
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:

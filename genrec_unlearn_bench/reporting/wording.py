@@ -35,6 +35,12 @@ def six(value: float | None) -> float | None:
     return float(f"{value:.6g}") or 0.0
 
 
+def fields(found: object, *names: str) -> dict[str, Any]:
+    """Attributes as documents have them, numbers with six significant digits."""
+    values = {name: getattr(found, name) for name in names}
+    return {name: six(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
 def fixed(value: float, decimals: int) -> str:
     """The number with a column's decimals, never ``-0.0000``."""
     text = f"{value:.{decimals}f}"
