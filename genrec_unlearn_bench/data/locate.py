@@ -46,9 +46,9 @@ class Located:
         """Name, size, digest and origin of every file, in the order of the specification."""
         out = []
         for path in (path for paths in self.parts.values() for path in paths):
-            name, record = path.relative_to(self.folder).as_posix(), verify(path)
-            url = record.url if record else None
-            out.append(SourceFile(name=name, size=path.stat().st_size, digest=file_digest(path), url=url))
+            record, size = verify(path), path.stat().st_size
+            name, url = path.relative_to(self.folder).as_posix(), record.url if record else None
+            out.append(SourceFile(name=name, size=size, digest=file_digest(path), url=url))
         return tuple(out)
 
 
@@ -86,11 +86,7 @@ def source_digests(
 ) -> tuple[SourceFile, ...]:
     """Name, size and digest of every file that ``prepare`` would read, in order; none for ``demo``.
 
-    Files that did not change since an earlier process are not read again (see ``data.source_files``).
-
-    Raises:
-        DataMissing: as ``locate``.
-        CorruptArtefact: a downloaded file was changed.
+    Raises DataMissing as ``locate``, and CorruptArtefact where a downloaded file was changed.
     """
     if spec.format == "demo":
         return ()

@@ -37,10 +37,7 @@ from genrec_unlearn_bench.progress import Progress
 
 
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
-    """Read and prepare a dataset.
-
-    Args:
-        data_dir: The dataset's folder or one that holds it; None for the usual places (see ``data.locate``).
+    """Read and prepare a dataset; ``data_dir`` is its folder or one that holds it, None for the usual places.
 
     Raises:
         DataMissing: files are not there and could not be downloaded.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -56,8 +56,7 @@ _PRICE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class RemovedWords:
+class RemovedWords(NamedTuple):
     """Words to remove for a set of names."""
 
     everywhere: frozenset[Phrase]
