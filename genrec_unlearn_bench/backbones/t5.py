@@ -27,7 +27,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.data.examples import PAD, Histories
+from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.seeding import torch_seeded
@@ -58,6 +58,11 @@ class T5Recommender(TransformerRecommender):
         with torch_seeded(seed):
             model: Any = cls._network(config, shape)
         return cls(model.to(device), shape, sids)
+
+    @classmethod
+    def untrained(cls, config: Any, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        """The network of a backbone's configuration before its training on ``train``."""
+        return cls.fresh(config.shape, sids, seed=seed, device=device)
 
     @classmethod
     def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:

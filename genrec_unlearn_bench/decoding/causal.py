@@ -83,12 +83,13 @@ class CausalWeights:
 
 
 class CausalSession:
-    """B prompts of a causal model, read and ready for ``beam_search`` or ``exact_search``.
+    """B prompts of a causal model, read from their input embeddings [B, S, D] and ready for ``beam_search``.
 
-    Args:
-        embeddings: [B, S, D] input embeddings of the prompts.
-        mask: [B, S] True at real positions; padding may stand on either side, every prompt needs a position.
+    ``mask`` [B, S] is True at real positions; padding may stand on either side, every prompt needs a position.
     """
+
+    _ancestry: Ancestry
+    _past: list[list[Tensor]]
 
     @torch.inference_mode()
     def __init__(self, weights: CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
@@ -98,8 +99,6 @@ class CausalSession:
         self._lengths = mask.sum(1, keepdim=True)
         self._key_bias = padding_bias(mask, embeddings.dtype)[:, None, None]
         self._prompt: list[tuple[Tensor, Tensor]] = []
-        self._ancestry = Ancestry()
-        self._past: list[list[Tensor]] = []
         self._first_states = self._read(embeddings, mask)
 
     @torch.inference_mode()

@@ -93,9 +93,8 @@ class T5EncoderWeights:
 class T5DecoderWeights:
     """Weights of the decoder and the head.
 
-    Args:
-        levels: Token ranges, one for each position of a SID, where every position has a softmax of its own (ETEGRec);
-            None where all share the softmax over the full vocabulary.
+    ``levels`` are token ranges, one for each position of a SID, where every position has a softmax of its own
+    (ETEGRec); None where all share the softmax over the full vocabulary.
     """
 
     def __init__(self, model: T5ForConditionalGeneration, levels: Sequence[slice] | None = None) -> None:
@@ -139,12 +138,11 @@ def encode_t5(weights: T5EncoderWeights, embeddings: Tensor, mask: Tensor) -> Te
 
 
 class T5Session:
-    """B encoded histories of a T5, ready for ``beam_search`` or ``exact_search``.
+    """B encoded histories of a T5 (encoder output [B, S, D]; ``mask`` [B, S] True at real positions, of which every
+    history needs one), ready for ``beam_search``."""
 
-    Args:
-        states: [B, S, D] encoder output.
-        mask: [B, S] True at real positions; every history needs one.
-    """
+    _ancestry: Ancestry
+    _past: list[list[Tensor]]
 
     @torch.inference_mode()
     def __init__(self, weights: T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
@@ -158,8 +156,6 @@ class T5Session:
         for layer in self._weights.layers:
             both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width)
             self._cross.append((padded_heads(both[:, :, 0]).mT, padded_heads(both[:, :, 1])))
-        self._ancestry = Ancestry()
-        self._past: list[list[Tensor]] = []
 
     @torch.inference_mode()
     def start_window(self, window: slice) -> Tensor:

@@ -30,10 +30,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.config import Schedule
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Processes
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
-from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, JointConfig
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_sample
+from genrec_unlearn_bench.backbones.etegrec.backbone import AlignmentConfig, EtegrecConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION, EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, TokenizerPass, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
@@ -50,24 +51,26 @@ _STAGE = "joint"
 
 def train_jointly(
     recommender: EtegrecRecommender,
-    tokenizer: LiveTokenizer,
     config: EtegrecConfig,
-    train: Examples,
-    valid: Examples,
+    data: TrainingData,
+    sids: SidTable,
     *,
     seed: int,
     device: str,
     progress: Progress,
-) -> EtegrecRecommender:
-    """Train both in turns; returns the recommender of the best cycle on that cycle's (frozen) codes.
+) -> tuple[EtegrecRecommender, TrainingConfig, str]:
+    """Train the recommender and the tokenizer that ``sids`` carries in turns.
 
-    Network and tokenizer are trained in place.
+    Returns the recommender of the best cycle on that cycle's (frozen) codes, and how the second stage trains it. On a
+    frozen table the recommender is trained alone, from scratch.
 
     Raises:
         DataFault: As ``train_recommender``.
         UsageError: There are several processes.
         BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
     """
+    if sids.frozen:
+        return recommender, config.alone, "train"
     if launched() > 1:
         # The alignment losses are means over a batch's distinct items; means over shares of it would differ.
         raise UsageError(
@@ -75,11 +78,11 @@ def train_jointly(
             where="accelerate launch",
             hint="start `bench run` without a launcher",
         )
-    check_training(recommender, train, valid)
-    joint = config.joint
-    training = JointTraining(recommender, tokenizer, config, train, seed, device, progress)
-    sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: joint.valid_rows])
-    best = EarlyStopping(recommender, valid.subset(sample), joint.patience, _STAGE, progress)
+    check_training(recommender, data.train, data.valid)
+    joint, tokenizer = config.joint, LiveTokenizer.of(sids, device=device)
+    training = JointTraining(recommender, tokenizer, config, data.train, seed, device, progress)
+    held = validation_sample(data.valid, joint.valid_rows, numpy_generator(seed, "valid-sample"))
+    best = EarlyStopping(recommender, held, joint.patience, _STAGE, progress, training.processes)
     kept, epoch = training.tokenizer_state(), 0
     with torch_seeded(derive(seed, "dropout", _STAGE), device):
         for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
@@ -100,7 +103,7 @@ def train_jointly(
     training.freeze_tokenizer()
     best.restore(epoch + 1)
     tokenizer.model.load_state_dict(kept)
-    return training.retokenise(note=True)
+    return training.retokenise(note=True), config.second, "second"
 
 
 class _Learner:
@@ -146,7 +149,8 @@ class JointTraining:
         self.recommender = recommender.with_sids(tokenizer.table())
         self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
         self.train, self.seed, self.progress = train, seed, progress
-        self.accelerator = Processes(device).accelerator
+        self.processes = Processes(device)
+        self.accelerator = self.processes.accelerator
         joint = config.joint
         total = joint.epochs * math.ceil(len(train) / joint.batch_size)
         warmup = min(joint.warmup_steps, max(total // 10, 1))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
+from genrec_unlearn_bench.backbones.etegrec.backbone import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -138,17 +138,16 @@ class LiveTokenizer:
         return replace(self.table(), network={**weights, **extra})
 
 
-def pretrain(
-    vectors: FloatArray, config: EtegrecSidConfig, *, fit: NDArray[np.bool_], seed: int, device: str, progress: Progress
-) -> SidTable:
-    """The tokenizer trained alone on the marked rows of ``vectors`` [N, D_in]; a live table of all N items.
+def pretrain(data: TrainingData, config: EtegrecSidConfig, *, seed: int, device: str, progress: Progress) -> SidTable:
+    """The tokenizer trained alone on the vectors of the known items; a live table of all N items.
 
     Raises:
-        DataFault: Vectors that are not finite, or fewer than two rows to fit on.
+        DataFault: Vectors that are missing or not finite, or fewer than two known items.
         BenchError: As ``LiveTokenizer.table``.
     """
-    check_features(vectors, fit)
-    model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
+    vectors = item_vectors(config, data)
+    check_features(vectors, data.known)
+    model = fit_rqvae(vectors, config, fit=data.known, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape
 from genrec_unlearn_bench.decoding.causal import CausalWeights
 from genrec_unlearn_bench.decoding.session import Projection
 from genrec_unlearn_bench.errors import ConfigError

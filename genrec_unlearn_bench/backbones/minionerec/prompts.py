@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.minionerec.config import PromptTemplate, TaskTemplates
+from genrec_unlearn_bench.backbones.minionerec.backbone import PromptTemplate, TaskTemplates
 
 
 @dataclass(frozen=True)

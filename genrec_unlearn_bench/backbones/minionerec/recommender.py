@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.network import (
     adapted,
     block_type,
@@ -39,7 +39,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.data.examples import Histories, IntArray
+from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.sids.table import SidTable
@@ -107,6 +107,13 @@ class CausalRecommender(TransformerRecommender):
         model = adapted(found.model, shape, seed=seed)
         text = PromptTokenizer.of(tokenizer.backend_tokenizer, config.words, shape.end_token)
         return cls(model.to(device), shape, sids, text=text)  # type: ignore[arg-type]
+
+    @classmethod
+    def untrained(cls, config: MiniOneRecConfig, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        """From scratch, or from the checkpoint."""
+        if config.checkpoint is not None:
+            return cls.pretrained(config, config.checkpoint, sids, seed=seed, device=device)
+        return cls.fresh(config.saved_shape(config.network), sids, seed=seed, device=device)
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -7,13 +7,13 @@ an item hold together. Everything but the input is the T5 recommender's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
@@ -31,8 +31,9 @@ from genrec_unlearn_bench.backbones.p5sid.prompts import (
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, SidVocabulary, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
+from genrec_unlearn_bench.backbones.training import NextItem, TrainingTask, cross_entropy
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -172,9 +173,6 @@ class P5Recommender(T5Recommender):
         recommender.set_users(users)
         return recommender
 
-    def training_task(self, examples: Examples, temperature: float) -> PromptedNextItem:
-        return PromptedNextItem(self, examples, temperature)
-
     def set_users(self, users: UserTokens) -> None:
         """Give the users their words; they are saved with the weights."""
         for name, values in ((_USER_ROWS, users.rows), (_USER_TOKENS, users.tokens)):
@@ -269,8 +267,7 @@ def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
     model.register_buffer(_USER_TOKENS, tokens)
 
 
-@dataclass(frozen=True, eq=False)
-class PromptedNextItem(ExampleTask):
+class PromptedNextItem(NextItem):
     """Cross-entropy of the next item's tokens, each example with a prompt drawn anew each time."""
 
     recommender: P5Recommender
@@ -281,6 +278,11 @@ class PromptedNextItem(ExampleTask):
         prompts = torch.randint(len(model.shape.prompts), (len(rows),))
         histories = self.examples.histories(model.history_limit, rows)
         return cross_entropy(model.prompted(histories, self.examples.targets[rows], prompts), self.temperature)
+
+
+def training_task(model: P5Recommender, config: P5Config, data: TrainingData, progress: Progress) -> TrainingTask:
+    """Next items, asked for by all prompts."""
+    return PromptedNextItem(model, data.train, config.training.temperature)
 
 
 def _users(train: Examples, text: TextTokenizer) -> UserTokens:
