@@ -60,10 +60,8 @@ class SasRec(Ranker):
     ) -> Self:
         """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
 
-        Of the N ``items`` those that never occur in training keep their initial vectors, small and random.
-
-        Raises:
-            DataFault: No train example with a history, or no validation example.
+        Of the N ``items`` those that never occur in training keep their initial vectors, small and random. Raises
+        DataFault where there is no train example with a history, or no validation example.
         """
         longest = int(train.history_lengths().max(initial=0))
         limit = max(min(config.history_limit, longest), 1)

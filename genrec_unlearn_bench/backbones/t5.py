@@ -69,10 +69,8 @@ class T5Recommender(TransformerRecommender):
         from transformers import T5Config
 
         return T5Config(
+            **shape.model_dump(include={"d_model", "d_kv", "d_ff"}),
             vocab_size=cls._vocabulary_for(shape, sids).size,
-            d_model=shape.d_model,
-            d_kv=shape.d_kv,
-            d_ff=shape.d_ff,
             num_layers=shape.layers,
             num_decoder_layers=shape.layers,
             num_heads=shape.heads,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.session import DecoderSession
-from genrec_unlearn_bench.decoding.trie import Trie, TrieTensors
+from genrec_unlearn_bench.decoding.trie import Trie
 
 _DEAD = float("-inf")
 
@@ -41,16 +41,17 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
     """
     windows = [slice(first, first + size) for first, size in zip(offsets, trie.level_sizes, strict=True)]
     scores = session.start_window(windows[0])
-    tables = trie.on(scores.device)
-    scores = scores.index_select(1, tables.codes[0])
+    codes, first_child = trie.on(scores.device)
+    scores = scores.index_select(1, codes[0])
     nodes = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
     places = _leading(scores, beam)
     scores, nodes = scores.gather(1, places), nodes.gather(1, places)
     parents = torch.zeros_like(places)
     for level in range(1, trie.levels):
-        tokens = tables.codes[level - 1][nodes].clamp(min=0) + offsets[level - 1]
+        tokens = codes[level - 1][nodes].clamp(min=0) + offsets[level - 1]
         steps = session.step_window(parents, tokens, windows[level])
-        children, candidates = _expand(tables, level, nodes, scores, steps, ends=trie.has_ends[level])
+        below = first_child[level - 1], codes[level]
+        children, candidates = _expand(*below, nodes, scores, steps, ends=trie.has_ends[level])
         width = children.shape[-1]
         candidates, children = candidates.flatten(1), children.flatten(1)
         places = _leading(candidates, beam)
@@ -82,13 +83,12 @@ def rank_items(result: BeamResult, trie: Trie, k: int) -> Ranking:
 
 
 def _expand(
-    tables: TrieTensors, level: int, nodes: Tensor, scores: Tensor, steps: Tensor, *, ends: bool
+    first_child: Tensor, codes: Tensor, nodes: Tensor, scores: Tensor, steps: Tensor, *, ends: bool
 ) -> tuple[Tensor, Tensor]:
     """Children [B, W, C] of ``nodes`` [B, W] and their scores; C is the largest family among the live ones."""
-    first = tables.first_child[level - 1][nodes]
-    counts = tables.first_child[level - 1][nodes + 1] - first
+    first = first_child[nodes]
+    counts = first_child[nodes + 1] - first
     within = torch.arange(int(counts.max()), device=nodes.device)
-    codes = tables.codes[level]
     children = (first[..., None] + within).clamp(max=len(codes) - 1)
     code = codes[children]
     gained = steps.gather(2, code.clamp(min=0) if ends else code)

@@ -131,13 +131,10 @@ class NetworkShape(StrictModel):
             "stretched rotary positions": rope.get("rope_type", "default") != "default",
             f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
         }
-        odd = [name for name, there in unsupported.items() if there]
+        odd = " and ".join(name for name, there in unsupported.items() if there)
         if odd:
-            raise UsageError(
-                f"the model has {' and '.join(odd)}, which decoding does not follow",
-                where=source,
-                hint="choose a plain Qwen2 or Qwen2.5 checkpoint",
-            )
+            said = f"the model has {odd}, which decoding does not follow"
+            raise UsageError(said, where=source, hint="choose a plain Qwen2 or Qwen2.5 checkpoint")
         return cls(
             hidden=config.hidden_size,
             ffn=config.intermediate_size,
@@ -230,14 +227,8 @@ class MiniOneRecConfig(BackboneConfig):
 
     def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
         """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""
-        return CausalShape(
-            network=network,
-            history_limit=self.history_limit,
-            dropout=self.dropout,
-            precision=self.precision,
-            checkpointing=self.checkpointing,
-            **text,
-        )
+        shared = {"history_limit", "dropout", "precision", "checkpointing"}
+        return CausalShape(network=network, **self.model_dump(include=shared), **text)
 
 
 # Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the

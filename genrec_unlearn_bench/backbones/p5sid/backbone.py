@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
 from genrec_unlearn_bench.backbones.config import BackboneConfig, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.tiger import TIGER_PRESETS
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
@@ -54,12 +55,12 @@ class P5Config(BackboneConfig):
 PRESETS = {
     # Commas are left out where every encoder position counts; whole-word embeddings mark the items all the same.
     "smoke": P5Config(
-        shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
+        shape=TIGER_PRESETS["smoke"].shape,
         separator=False,
-        training=TrainingConfig(lr=5e-3, batch_size=128, epochs=8, warmup_steps=60, evaluations=4, valid_rows=500),
+        training=TIGER_PRESETS["smoke"].training,
     ),
     "small": P5Config(
-        shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+        shape=TIGER_PRESETS["small"].shape,
         separator=False,
         # A prompt's own words make a step half as long again as TIGER's, so there are fewer.
         training=TrainingConfig(epochs=40, max_steps=1200, warmup_steps=120, evaluations=8),

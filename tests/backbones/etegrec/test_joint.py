@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones import early_stopping
-from genrec_unlearn_bench.backbones.etegrec.joint import UserState, aligned, first_occurrences, train_jointly
+from genrec_unlearn_bench.backbones.etegrec.joint import aligned, first_occurrences, train_jointly, user_states
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
@@ -98,7 +98,7 @@ def test_pooling_reads_real_positions_alone() -> None:
     mask = torch.tensor([[True, True, False]])
     context = Context(states, mask, torch.zeros(1, 3, dtype=torch.long))
     output = StepOutput(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.long), (states[:, :1],))
-    torch.testing.assert_close(UserState.of(context, output).sequence, torch.tensor([[2.0, 3.0]]))
+    torch.testing.assert_close(user_states(context, output)[0], torch.tensor([[2.0, 3.0]]))
 
 
 def test_the_best_cycle_comes_back_as_a_whole(table: SidTable, monkeypatch: pytest.MonkeyPatch) -> None:
