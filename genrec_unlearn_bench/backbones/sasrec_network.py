@@ -279,8 +279,8 @@ def train_network(
             total = 0.0
             for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "sasrec", "epoch", epoch)):
                 width = int(lengths[rows].max())
-                part = (torch.from_numpy(whole[rows, :width]) for whole in (sequences.inputs, sequences.targets))
-                loss = _loss(network, config.loss, *part, seen, negatives)
+                inputs, targets = sequences.inputs[rows, :width], sequences.targets[rows, :width]
+                loss = _loss(network, config.loss, inputs, targets, seen, negatives)
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
@@ -303,12 +303,13 @@ def train_network(
 
 
 def _loss(
-    network: SasRecNetwork, kind: str, items: Tensor, wanted: Tensor, seen: Tensor, generator: torch.Generator
+    network: SasRecNetwork, kind: str, inputs: IntArray, wanted: IntArray, seen: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Mean over the positions of ``items`` [B, T] that are followed by an item ``wanted`` [B, T]; ``seen`` ascends."""
+    """Mean over the positions of ``inputs`` [B, T] that are followed by an item ``wanted`` [B, T]; ``seen`` ascends."""
     device = network.items.weight.device
-    learned = wanted != PAD
-    states, targets = network(items.to(device))[learned.to(device)], wanted[learned]
+    items, targets = torch.from_numpy(inputs), torch.from_numpy(wanted)
+    learned = targets != PAD
+    states, targets = network(items.to(device))[learned.to(device)], targets[learned]
     if kind == "ce":
         return softmax_loss(states, torch.searchsorted(seen, targets).to(device), network.items(seen.to(device)))
     own = torch.cat([items[learned.nonzero()[:, 0]], targets[:, None]], 1)

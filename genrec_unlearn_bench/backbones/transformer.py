@@ -126,16 +126,10 @@ class TransformerRecommender(Recommender):
     def save(self, folder: Path) -> None:
         """Write ``recommender.json``, weights (tied ones once, under their first name), ``sids/`` and serving rules."""
         folder.mkdir(parents=True, exist_ok=True)
-        seen: dict[int, str] = {}
-        tied: dict[str, str] = {}
-        unique: dict[str, Tensor] = {}
-        for name, tensor in self.model.state_dict().items():
-            first = seen.setdefault(tensor.data_ptr(), name)
-            if first == name:
-                unique[name] = tensor.detach().cpu().contiguous()
-            else:
-                tied[name] = first
-        save_file(unique, folder / _WEIGHTS)
+        state, seen = self.model.state_dict(), dict[int, str]()
+        firsts = {name: seen.setdefault(tensor.data_ptr(), name) for name, tensor in state.items()}
+        tied = {name: first for name, first in firsts.items() if first != name}
+        save_file({name: state[name].cpu().contiguous() for name in state.keys() - tied}, folder / _WEIGHTS)
         masks = {name: getattr(self.serving, name) for name in _MASKS}
         present = {name: mask.astype(np.uint8) for name, mask in masks.items() if mask is not None}
         save_numpy(present, folder / _SERVING)

@@ -12,6 +12,7 @@ gradient. Where it is missing, and on every other device or type, the ordinary `
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
@@ -78,6 +79,53 @@ class Ancestry:
     def rows(self) -> list[Tensor]:
         """For each position but the newest: [B * W] rows into what was stored there as [B * W', ...]."""
         return [rows.flatten() for rows in self._rows[:-1]]
+
+
+class FeedForward:
+    """Norm, wide layer (plain or gated), narrow layer, residual."""
+
+    def __init__(self, norm: Any, wide: Tensor, gate: Tensor | None, narrow: Tensor, activation: str) -> None:
+        self._norm = RmsNorm(norm)
+        self._wide = Projection(wide, activation=activation)
+        self._gate = None if gate is None else Projection(gate)
+        self._narrow = Projection(narrow)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        normed = self._norm(states)
+        wide = self._wide(normed)
+        if self._gate is not None:
+            wide = wide.mul_(self._gate(normed))
+        return self._narrow(wide).add_(states)
+
+
+class CachedSession(ABC):
+    """What sessions on transformers share: keys and values of positions so far, kept as computed, and the head."""
+
+    _weights: Any
+    _ancestry: Ancestry
+    _past: list[list[Tensor]]
+
+    @torch.inference_mode()
+    def start_window(self, window: slice) -> Tensor:
+        self._ancestry = Ancestry()
+        self._past = [[] for _ in self._weights.layers]
+        return self._log_probs(self._first(), window)
+
+    @torch.inference_mode()
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
+        self._ancestry.advance(parents)
+        return self._log_probs(self._forward(tokens), window)
+
+    @abstractmethod
+    def _first(self) -> Tensor:
+        """[B, D] final states that predict the first token."""
+
+    @abstractmethod
+    def _forward(self, tokens: Tensor) -> Tensor:
+        """[B, W, D] final states of the newest position, whose beams hold ``tokens`` [B, W]."""
+
+    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
+        return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
 
 
 def padded_heads(parts: Tensor) -> Tensor:

@@ -150,7 +150,7 @@ def _tree(
     alone = np.flatnonzero(~connected)
     first = _parts(graph, np.flatnonzero(connected), clusters, seed) + ([alone] if len(alone) else [])
     numbers = cycle(range(tokens))
-    waiting = deque([((next(numbers),), part) for part in first])
+    waiting: deque[tuple[tuple[int, ...], IntArray]] = deque(((next(numbers),), part) for part in first)
     while waiting:
         path, members = waiting.popleft()
         if len(members) > leaf_size:

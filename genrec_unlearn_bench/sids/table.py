@@ -297,11 +297,9 @@ def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64])
 
 def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:
     """[N] the nearest codeword [K, D] of each residual [N, D]; ties go to the lower code."""
-    codes = np.empty(len(residual), dtype=np.int64)
-    for start in range(0, len(residual), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        codes[rows] = squared_distances(residual[rows], words).argmin(axis=1)
-    return codes
+    chunks = (residual[start : start + _CHUNK] for start in range(0, len(residual), _CHUNK))
+    codes = [squared_distances(chunk, words).argmin(axis=1) for chunk in chunks]
+    return np.concatenate([np.empty(0, dtype=np.int64), *codes])
 
 
 def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeArray:

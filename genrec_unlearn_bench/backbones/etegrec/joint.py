@@ -167,7 +167,7 @@ class JointTraining:
         for rows in self._batches(number):
             items = self.train.targets[rows]
             first = first_occurrences(items)
-            given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
+            given = self._tokenised(items[first])
             loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
             if align:
                 with torch.no_grad():
@@ -195,7 +195,7 @@ class JointTraining:
                 items = self.train.targets[rows]
                 first = first_occurrences(items)
                 with torch.no_grad():
-                    given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
+                    given = self._tokenised(items[first])
                 index = torch.from_numpy(first).to(self.recommender.device)
                 chosen = (users[0][index], users[1][index])
                 total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
@@ -213,8 +213,9 @@ class JointTraining:
         lengths = self.train.history_lengths(self.recommender.history_limit)
         return bucketed_batches(lengths, self.config.batch_size, numpy_generator(self.seed, _STAGE, "epoch", number))
 
-    def _vectors(self, items: IntArray) -> Tensor:
-        return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
+    def _tokenised(self, items: IntArray) -> TokenizerPass:
+        vectors = self.tokenizer.vectors
+        return tokenizer_pass(self.tokenizer.model, vectors[torch.from_numpy(items).to(vectors.device)])
 
     def _read(self, rows: IntArray) -> tuple[tuple[Tensor, Tensor], StepOutput]:
         """The recommender's states of these users (``user_states``), and its teacher-forced output."""

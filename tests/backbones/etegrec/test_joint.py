@@ -85,7 +85,7 @@ def test_the_losses_of_a_batch_with_repeated_targets_are_those_of_its_distinct_o
     assert len(first) == 6 < len(rows)
     users, _ = training._read(rows)
     alone, _ = training._read(rows[first])
-    torch.testing.assert_close(users.rows(torch.from_numpy(first)).preference, alone.preference, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(users[1][torch.from_numpy(first)], alone[1], rtol=1e-4, atol=1e-5)
     model = training.tokenizer.model
     given = tokenizer_pass(model, training.tokenizer.vectors[torch.from_numpy(targets[rows[first]])])
     total, ties = aligned(CONFIG.alignment, training.heads, model, alone, given)
