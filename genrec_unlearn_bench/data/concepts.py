@@ -24,11 +24,10 @@ from genrec_unlearn_bench.data.draws import (
     rounded,
     uniform_subsets,
 )
-from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import Entanglement, ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
+from genrec_unlearn_bench.data.neighbours import Neighbours, concept_entanglement, entanglement, find_neighbours
 from genrec_unlearn_bench.data.tasks import (
     AttributeConcept,
     AttributeRule,
