@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
@@ -91,7 +91,7 @@ class ResolvedRequest:
     task: TaskSpec
     dataset: DatasetSpec
     scale: Scale
-    backbone: type[Backbone]
+    backbone: type[Backbone[Any, Any]]
     backbone_config: BackboneConfig
     sid_config: SidConfig
     entry: Entry
