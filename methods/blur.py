@@ -101,13 +101,8 @@ class Blur(UnlearningMethod[BlurConfig]):
         cosines: list[float] = []
 
         def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            terms = combine(
-                pair.trained,
-                lambda: pair.forget(batch),
-                lambda: pair.retain(batch),
-                gamma=config.gamma,
-                priority=config.priority,
-            )
+            weights: dict[str, Any] = {"gamma": config.gamma, "priority": config.priority}
+            terms = combine(pair.trained, lambda: pair.forget(batch), lambda: pair.retain(batch), **weights)
             cosines.append(terms["cosine"])
             return terms
 
@@ -129,7 +124,7 @@ class Blur(UnlearningMethod[BlurConfig]):
 
     def _rmu(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
         config = self.config
-        steering = Steering(original, request, where="decoder", depth=None, kappa=config.kappa)
+        steering = Steering(original, request, kappa=config.kappa)
         return _Pair(
             steering.parameters(model),
             lambda batch: steering.forget(model, batch.forget),

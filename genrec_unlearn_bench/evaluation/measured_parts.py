@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.progress import Progress
 
-CURVE = "curve.parquet"
-SAMPLES = "samples.safetensors"
-OUTCOME = "outcome.json"
-INDEX = "parts.json"
-
+CURVE, SAMPLES, OUTCOME, INDEX = "curve.parquet", "samples.safetensors", "outcome.json", "parts.json"
 MODEL_COLUMN = "model"
 """First column of a published table: run, original, retrain, retrain 1 … or untrained."""
 

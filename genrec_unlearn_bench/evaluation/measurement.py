@@ -177,6 +177,10 @@ class IntervalEstimate:
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
 
+    def columns(self, name: str) -> dict[str, float]:
+        """``name``, ``name_low`` and ``name_high`` of a curve."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:
     """The oracles' parts without those of the run itself, which are the same object: no model is its own reference."""

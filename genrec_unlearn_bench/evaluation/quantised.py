@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.decode import decode, given_histories
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
@@ -56,17 +55,12 @@ def quantised_ranks(
     recommender.module.eval()
     most = len(test.retain) if retain_examples is None else retain_examples
     retain = at_most(test.retain, most, subject.seed, "quantisation", "retain")
-    groups = {Group.FORGET.value: test.forget, Group.RETAIN.value: retain}
-    found = {
-        name: _ranks(recommender, part, f"{name} test, {scheme or 'full'}", progress) for name, part in groups.items()
-    }
-    return {**found, "bits": np.array([bits], dtype=np.int64)}
-
-
-def _ranks(recommender: Recommender, examples: Examples, label: str, progress: Progress) -> NDArray[np.int64]:
-    histories = given_histories(recommender, examples)
-    ranking = decode(recommender, histories, beam=WIDE_BEAM, label=label, progress=progress)
-    return np.asarray(ranking.ranks(examples.targets), dtype=np.int64)
+    found = {"bits": np.array([bits], dtype=np.int64)}
+    for name, examples in ((Group.FORGET.value, test.forget), (Group.RETAIN.value, retain)):
+        label, histories = f"{name} test, {scheme or 'full'}", given_histories(recommender, examples)
+        ranking = decode(recommender, histories, beam=WIDE_BEAM, label=label, progress=progress)
+        found[name] = np.asarray(ranking.ranks(examples.targets), dtype=np.int64)
+    return found
 
 
 def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) -> Recommender:
@@ -93,12 +87,7 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
 
 def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
     """The network's linear layers, without the two small ones inside each low-rank adapter."""
-    inside = {
-        id(part)
-        for layer in _adapted(module)
-        for part in layer.modules()
-        if part is not getattr(layer, "base_layer", 0)
-    }
+    inside = {id(part) for layer in _adapted(module) for part in layer.modules() if part is not layer.base_layer}
     for part in module.modules():
         if isinstance(part, nn.Linear) and id(part) not in inside:
             yield part

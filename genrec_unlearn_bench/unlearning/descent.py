@@ -121,10 +121,13 @@ def descend(
         parameters: Parameters to train, while all others are frozen; None means all that require gradients.
         batches: Batches of an epoch, by its index; None means ``paired_batches`` of the request's train part.
     """
+
+    def paired(epoch: int) -> Iterator[PairedBatch]:
+        return paired_batches(request.train, config.batch_size, numpy_generator(request.seed, phase.stage, epoch))
+
     trained = [p for p in (model.module.parameters() if parameters is None else parameters) if p.requires_grad]
-    drawn = partial(_paired, request, config.batch_size, phase.stage) if batches is None else batches
     with _only(model.module, trained):
-        taken = _descend(model, request, config, step, progress, trained, drawn, phase)
+        taken = _descend(model, request, config, step, progress, trained, batches or paired, phase)
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
     progress.optimiser_steps = (progress.optimiser_steps or 0) + taken
@@ -155,7 +158,8 @@ def _descend(
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * _warmup_factor(done, total, config.warmup)
             model.module.zero_grad(set_to_none=True)
-            terms = {name: _as_float(value) for name, value in step(batch).items()}
+            found = step(batch)
+            terms = {name: float(term.detach() if isinstance(term, Tensor) else term) for name, term in found.items()}
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
             progress.log(phase.stage, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
@@ -170,14 +174,6 @@ def _descend(
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
         return stop(ceiling.steps_kept(done), CEILING, done)
     return done
-
-
-def _paired(request: ForgetRequest, size: int, stage: str, epoch: int) -> Iterator[PairedBatch]:
-    return paired_batches(request.train, size, numpy_generator(request.seed, stage, epoch))
-
-
-def _as_float(value: Tensor | float) -> float:
-    return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
 def _warmup_factor(done: int, total: int, share: float) -> float:

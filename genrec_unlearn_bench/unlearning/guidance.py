@@ -113,24 +113,13 @@ class Contexts:
 class GuidedSession:
     """A ``DecoderSession`` with log-probabilities log p0 - weight (log p+ - log p-), normalised.
 
-    All three sessions decode the same beams. A window is normalised by itself: over the full vocabulary, the ratio of
-    two tiny probabilities of unused tokens could dominate.
-
-    Args:
-        floor: Tokens less likely than this share of the likeliest under ``base`` are ranked last; 0 disables it.
+    All three sessions (base, expert and novice) decode the same beams. A window is normalised by itself: over the full
+    vocabulary, the ratio of two tiny probabilities of unused tokens could dominate. Tokens less likely than the share
+    ``floor`` of the likeliest under ``base`` are ranked last; 0 disables it.
     """
 
-    def __init__(
-        self,
-        base: DecoderSession,
-        expert: DecoderSession,
-        novice: DecoderSession,
-        *,
-        weight: float,
-        floor: float = 0.0,
-    ) -> None:
-        self._sessions = (base, expert, novice)
-        self._weight, self._floor = weight, floor
+    def __init__(self, *sessions: DecoderSession, weight: float, floor: float = 0.0) -> None:
+        self._sessions, self._weight, self._floor = sessions, weight, floor
 
     def start_window(self, window: slice) -> Tensor:
         return self._combined([s.start_window(window).log_softmax(-1) for s in self._sessions])

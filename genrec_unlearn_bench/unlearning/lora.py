@@ -20,11 +20,6 @@ from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import Block, anatomy
 
 
-def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """All blocks, the encoder's first."""
-    return anatomy(recommender).blocks
-
-
 def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
     """The blocks between an eighth and a quarter of each stack's depth: ELM's 4 to 7 of 32.
 

@@ -115,8 +115,7 @@ def pseudo_concept(rows: Rows, generator: np.random.Generator, *, single: bool) 
 
 def _matched(positives: IntArray, candidates: IntArray, generator: np.random.Generator) -> BoolArray:
     """[len(candidates)] at most ``MATCHES`` for each positive of the same code, at random."""
-    size = int(max(positives.max(initial=0), candidates.max(initial=0))) + 1
-    quota = MATCHES * np.bincount(positives, minlength=size)
+    quota = MATCHES * np.bincount(positives, minlength=int(candidates.max(initial=0)) + 1)
     rank = rank_within(candidates, generator.random(len(candidates)))
     return np.asarray(rank < quota[candidates], dtype=np.bool_)
 
@@ -239,13 +238,8 @@ def untrained(recommender: Recommender, seed: int) -> Recommender:
         shape = recommender.shape
         tokens = sid_vocabulary(shape, recommender.sids.level_sizes).size
         model = adapted(random_network(shape, tokens, seed=drawn), shape, seed=drawn)
-        fresh = type(recommender)(
-            model.to(recommender.device),  # type: ignore[arg-type]
-            shape,
-            recommender.sids,
-            recommender.serving,
-            recommender.text,
-        )
+        model = model.to(recommender.device)  # type: ignore[arg-type]
+        fresh = type(recommender)(model, shape, recommender.sids, recommender.serving, recommender.text)
     elif isinstance(recommender, T5Recommender):
         fresh = type(recommender).fresh(recommender.shape, recommender.sids, seed=drawn, device=str(recommender.device))
         fresh = fresh.with_serving(recommender.serving)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -55,8 +56,7 @@ class Effect:
         return 0.0 if min(parts) <= 0 else len(parts) / sum(1 / part for part in parts)
 
 
-@dataclass(frozen=True)
-class GridPoint:
+class GridPoint(NamedTuple):
     """A point of the grid and the edit's effect there."""
 
     tau: float
@@ -76,15 +76,11 @@ class Gauge:
         self._probabilities = self.probabilities(original)
 
     def effect(self, model: Recommender) -> Effect:
-        now = validate(model, self._groups)
-        probability, similar = self.probability_effect(model)
-        hits = _ratio(now.forget_hr, self._before.forget_hr, probability)
-        return Effect(hits, _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0), probability, similar)
-
-    def probability_effect(self, model: Recommender) -> tuple[float, float]:
-        """Ratios of the forget targets' and of P(i)'s probabilities to the original's."""
-        (forget, similar), before = self.probabilities(model), self._probabilities
-        return _ratio(forget, before[0], 1.0), _ratio(similar, before[1], 1.0)
+        now, before = validate(model, self._groups), self._before
+        pairs = zip(self.probabilities(model), self._probabilities, strict=True)
+        probability, similar = (_ratio(after, first, 1.0) for after, first in pairs)
+        hits = _ratio(now.forget_hr, before.forget_hr, probability)
+        return Effect(hits, _ratio(now.retain_ndcg, before.retain_ndcg, 1.0), probability, similar)
 
     def probabilities(self, model: Recommender) -> tuple[float, float]:
         """Mean token probability, over quantised levels, of forget targets and of their P(i)."""

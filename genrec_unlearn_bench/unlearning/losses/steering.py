@@ -79,13 +79,12 @@ class Steering:
         original: Recommender,
         request: ForgetRequest,
         *,
-        where: Where,
-        depth: float | None,
         kappa: float,
+        where: Where = "decoder",
+        depth: float | None = None,
         per_brand: bool = False,
     ) -> None:
-        self._original = original
-        self._where, self._depth = where, depth
+        self._original, self._where, self._depth = original, where, depth
         brands = request.brand_numbers.clip(0) if per_brand else np.zeros(len(request.items), dtype=np.int64)
         self._brands = torch.from_numpy(brands).to(original.device)
         self._affected = torch.from_numpy(request.affected_items).to(original.device)
@@ -139,14 +138,14 @@ class Steering:
         found = []
         for site, states in zip(places, caught, strict=True):
             if site.history:
-                items = context.position_items
-                concept = self._affected[items.clamp_min(0)] & (items >= 0) & context.mask
-                brands = self._brands[items.clamp_min(0)]
-                found.append(SiteStates(body.at_history(states, context), concept, context.mask & ~concept, brands))
+                known, real = context.position_items.clamp_min(0), context.position_items >= 0
+                concept = self._affected[known] & real & context.mask
+                at, others = body.at_history(states, context), context.mask & ~concept
+                found.append(SiteStates(at, concept, others, self._brands[known]))
             else:
-                content = self._content[torch.from_numpy(part.targets).to(codes.device)]
-                content = nn.functional.pad(content, (0, length - content.shape[1]))
-                brands = self._brands[torch.from_numpy(part.targets).to(codes.device)][:, None].expand(-1, length)
+                targets = torch.from_numpy(part.targets).to(codes.device)
+                content = nn.functional.pad(self._content[targets], (0, length - self._content.shape[1]))
+                brands = self._brands[targets][:, None].expand(-1, length)
                 found.append(SiteStates(body.at_targets(states, context, length), content, codes >= 0, brands))
         return found
 

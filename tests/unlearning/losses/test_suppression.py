@@ -91,7 +91,7 @@ def test_the_unbounded_loss_is_stopped_before_it_ruins_the_model() -> None:
     model, request = setting()
     config = UnlearningLossConfig(lr=0.05, batch_size=16, forget_bound="none", lambda_forget=50.0)
     progress = Progress()
-    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress, stage="hard")
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress)
     assert "hard.stopped_at" in progress.notes or progress.diverged
 
 
@@ -100,7 +100,7 @@ def test_the_shared_loop_takes_the_steps_of_the_papers_loop_to_the_bit() -> None
     model, request = setting()
     config = UnlearningLossConfig(lr=1e-3, batch_size=16, epochs=3)
     progress, plain = Progress(), model.clone()
-    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=3, progress=progress, stage="hard")
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=3, progress=progress)
     objective, steps = Objective(config, request, plain.sids), 0
     plain.module.train(False)
     optimizer = torch.optim.AdamW(plain.module.parameters(), lr=1e-3, weight_decay=0.0)
