@@ -85,7 +85,7 @@ def export(
 ) -> Output:
     """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.export import export_task
+    from genrec_unlearn_bench.data.frames import export_task
     from genrec_unlearn_bench.data.tasks import find_task
     from genrec_unlearn_bench.errors import UsageError
     from genrec_unlearn_bench.pipeline.stage import StageContext
