@@ -39,10 +39,9 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.guidance import Contexts, Contrast, guided_items
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, resting, token_nll
 from genrec_unlearn_bench.unlearning.lora import LowRank, early_blocks, linear_names
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search

@@ -114,7 +114,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
         measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
         phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
         steps = self._soft_phase(model, objective, phi, optimizer, progress)
-        outcome = discretise(recommender.sids, phi.tokens.items, phi.assignment_logits())
+        outcome = discretise(recommender.sids, phi.tokens.items, phi.tokens.assignment_logits())
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
         hard = config.phases[1]

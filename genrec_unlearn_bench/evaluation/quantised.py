@@ -32,15 +32,9 @@ def quantised_ranks(
 ) -> Mapping[str, NDArray[np.int64]]:
     """Rank of every target in its list at beam 50 in the served SID space, 0 where it is not there.
 
-    Args:
-        scheme: int8, int4 or nf4; None measures the model as it is.
-
-    Returns:
-        ``forget`` [F] for the whole forget test, ``retain`` [R] for a sample of the retain test, the same for every
-        model of a seed, so that differences are paired; and ``bits`` [1] of the blocks' weights.
-
-    Raises:
-        NotMeasurable: No network, no test examples, or no way to quantise like that here.
+    ``scheme`` is int8, int4 or nf4; None measures the model as it is. Returns ``forget`` [F] for the whole forget test,
+    ``retain`` [R] for a sample of the retain test, the same for every model of a seed, so that differences are paired,
+    and ``bits`` [1] of the blocks' weights. Raises NotMeasurable without network, test examples or such a scheme.
     """
     recommender = subject.recommender
     if not isinstance(recommender, Recommender):

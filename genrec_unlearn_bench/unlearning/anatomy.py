@@ -22,7 +22,7 @@ from genrec_unlearn_bench.backbones.recommender import Context, Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
 Activations = tuple[Tensor, Tensor]
@@ -41,9 +41,7 @@ class Block:
     """One transformer block.
 
     Attributes:
-        index: Position in its stack, from 0.
-        name: Name of ``module`` in ``recommender.module``.
-        module: Its output is the residual stream after the block.
+        name: Name of ``module`` in ``recommender.module``; the module's output is the residual stream after the block.
         mlp: Feed-forward layer; its output is added to the residual stream.
         down: W_out [D, F]; column j of its weight is the value vector v_j of neuron j, its input the activations.
         gated: Activations may be negative (SwiGLU); otherwise they are ReLU outputs.

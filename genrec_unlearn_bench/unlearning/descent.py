@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.likelihood import mean_nll
 from genrec_unlearn_bench.unlearning.method import MethodConfig
-from genrec_unlearn_bench.unlearning.reference import mean_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
@@ -68,22 +68,19 @@ class Phase:
     """A part of a training that has several, or that ends for a reason of its own.
 
     Warm-up and ceiling are those of one phase; the limit on steps holds for all of them together.
-
-    Attributes:
-        stage: Name in the log and in notes, by which the batches are drawn.
-        epochs: Passes over the forget set; None for those of the configuration.
-        optimizer: The optimiser of an earlier phase, with its state; None makes an AdamW.
-        steps_before: Steps of earlier phases.
-        after_step: Called after each step, for what a second optimiser trains.
-        stop: Gives the reason to stop after the step with these terms; empty to go on.
     """
 
     stage: str = STAGE
+    """Name in the log and in notes, by which the batches are drawn."""
     epochs: int | None = None
+    """Passes over the forget set; None for those of the configuration."""
     optimizer: torch.optim.Optimizer | None = None
+    """The optimiser of an earlier phase, with its state; None makes an AdamW."""
     steps_before: int = 0
     after_step: Callable[[], None] = lambda: None
+    """Called after each step, for what a second optimiser trains."""
     stop: Callable[[Mapping[str, float]], str] = lambda terms: ""
+    """Gives the reason to stop after the step with these terms; empty to go on."""
 
 
 WHOLE = Phase()
@@ -215,7 +212,7 @@ class _RetainCeiling:
 
     def exceeded(self) -> bool:
         """True, after restoring the kept weights, if the ceiling is exceeded."""
-        if len(self._examples) and not self._nll() <= self._limit:
+        if not self._nll() <= self._limit:
             with torch.no_grad():
                 for parameter, kept in zip(self._parameters, self._kept, strict=True):
                     parameter.copy_(kept)

@@ -21,9 +21,9 @@ from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
@@ -88,11 +88,10 @@ class Contexts:
         self._nearest[concept] = positive_set(request.features, table, concept, affected, 1)[:, 0]
 
     def draw(self, histories: Histories, generator: np.random.Generator) -> Contrast:
-        """Draw contexts of histories.
+        """Expert: the m oldest items that are not concept items are replaced by random concept items of the user.
 
-        Expert: the m oldest items that are not concept items are replaced by random concept items of the user. Novice:
-        concept items are replaced by their nearest retain items (a random one if there is none); a history without
-        concept items has its m oldest replaced by random retain items, so that both contexts differ from it as much.
+        Novice: concept items are replaced by their nearest retain items (a random one if there is none); a history
+        without concept items has its m oldest replaced by random retain items, so that both contexts differ as much.
         """
         items = histories.items
         concept = self.forgotten.marked(items, histories.users)
@@ -179,9 +178,8 @@ def guided_items(
 
 def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> BoolArray:
     """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
-    blocked = np.zeros(len(sid), dtype=np.bool_)
-    if recommender.serving.blocked is not None:
-        blocked |= recommender.serving.blocked
+    served = recommender.serving.blocked
+    blocked = np.zeros(len(sid), dtype=np.bool_) if served is None else served.copy()
     if not contexts.forgotten.by_user:
         pool, _, _ = contexts.forgotten.pools(np.zeros(1, dtype=np.int64))
         blocked |= np.isin(sid, sid[pool])

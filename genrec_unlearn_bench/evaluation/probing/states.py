@@ -32,7 +32,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.splits import Rows, rank_within
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""

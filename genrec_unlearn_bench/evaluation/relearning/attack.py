@@ -114,11 +114,8 @@ def run_attack(
     """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
-    gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step.
-
-    Args:
-        held: By part, the n interactions that are scored.
-        start: By part, [n] hits before the attack, which are not decoded again.
+    gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step. ``held``
+    and ``start`` are the n interactions that are scored and their hits before the attack, by part.
     """
     model.module.train(config.dropout)
     tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)

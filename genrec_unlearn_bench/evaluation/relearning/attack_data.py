@@ -219,10 +219,8 @@ def held_out_hits(recommender: Recommender, examples: Examples) -> BoolArray:
 
 
 def read_start(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    """Hits before any attack, read once for all of them, by space and part.
-
-    ``served.train`` [n], ``served.test`` [m], and the same of ``original`` where it is another space.
-    """
+    """Hits before any attack, read once for all of them: ``served.train`` [n], ``served.test`` [m], and the same of
+    ``original`` where it is another space."""
     sides = split_for_attacks(subject.split, subject.seed)
     found: dict[str, NDArray[np.generic]] = {}
     for space in spaces(subject):

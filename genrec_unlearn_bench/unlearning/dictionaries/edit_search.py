@@ -17,10 +17,9 @@ import torch
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import example_batches
+from genrec_unlearn_bench.unlearning.sampling import example_batches, positive_set
 from genrec_unlearn_bench.unlearning.validation import validate
 
 TAUS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.5, 0.4, 0.3, 0.2)
@@ -124,10 +123,8 @@ def search_cells(
 ) -> GridPoint | None:
     """The grid point with the highest harmonic mean among at most ``evaluations``; None if all are 0.
 
-    Args:
-        effect: Applies the edit with (τ, μ) and measures it.
-        too_weak: A point whose forget ratio exceeds this excludes all weaker ones.
-        too_strong: A point whose retain ratio is below this excludes itself and all stronger ones.
+    ``effect`` applies the edit with (τ, μ) and measures it. A point whose forget ratio exceeds ``too_weak`` excludes
+    all weaker ones; one whose retain ratio is below ``too_strong`` excludes itself and all stronger ones.
     """
     gone = np.zeros((len(MUS), len(TAUS)), dtype=np.bool_)
     best: GridPoint | None = None

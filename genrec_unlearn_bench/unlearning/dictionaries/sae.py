@@ -35,8 +35,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy, mlp_activations
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.method import MethodConfig
-from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples, example_batches
 

@@ -91,11 +91,9 @@ def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
 def steered(
     vectors: Tensor, dictionary: Dictionary, features: Sequence[Feature], signs: Tensor, tau: float, mu: float
 ) -> tuple[Tensor, Tensor]:
-    """Indices [n] of the value vectors that belong to one layer's features, and their edited values [n, D].
+    """Indices [n] of the value ``vectors`` [F, D] that belong to one layer's features, and their edited values [n, D].
 
-    Args:
-        vectors: [F, D] value vectors.
-        signs: [F] majority sign of each neuron's activation on the concept; a negative activation flips the edit.
+    ``signs`` [F]: majority sign of each neuron's activation on the concept; a negative activation flips the edit.
     """
     index = torch.tensor([feature.index for feature in features], device=vectors.device)
     wanted = torch.tensor([feature.sign for feature in features], device=vectors.device, dtype=vectors.dtype)

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy, tapped
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
@@ -62,16 +62,10 @@ def sites(model: Recommender, where: Where, depth: float | None) -> tuple[Site, 
 
 
 class Steering:
-    """RMU's losses on one request, with the control vectors u = c · r / ‖r‖.
+    """RMU's losses on one request, with the control vectors u = c · r / ‖r‖, ``vectors`` [V, D] per site.
 
     r ~ Uniform[0, 1)^D, so u lies in the non-negative orthant; c = κ times the mean norm of the original's states at
-    the steered positions.
-
-    Args:
-        per_brand: One vector per site and brand of a brand request, instead of one per site.
-
-    Attributes:
-        vectors: [V, D] per site.
+    the steered positions. ``per_brand``: a vector per site and brand of a brand request, instead of one per site.
     """
 
     def __init__(

@@ -25,10 +25,9 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, Phase, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import masked_mean, sequence_nll, token_nll
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.retain_loss import RUINED
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, positive_set
 from genrec_unlearn_bench.unlearning.search import Search
 
 

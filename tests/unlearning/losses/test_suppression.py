@@ -11,10 +11,9 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import paired_batches
+from genrec_unlearn_bench.unlearning.sampling import paired_batches, positive_set
 from tests.planted import catalogue, concept, examples, features, groups, sequences, sids
 
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=1, heads=4, dropout=0.1, history_limit=4)
