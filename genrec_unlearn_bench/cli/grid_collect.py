@@ -82,7 +82,7 @@ def _gather(
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.reader import read_grid
-    from genrec_unlearn_bench.grid.state import find_sweep
+    from genrec_unlearn_bench.grid.state import SweepFolder, find_sweep
     from genrec_unlearn_bench.store.store import StageStore
 
     try:
@@ -91,17 +91,16 @@ def _gather(
         slurm_states(sweep)
     except UsageError:
         # Never swept: its cells may have been run one by one. A wrong name is reported by whoever reads the grid.
-        sweep = None
-    facts = sweep.facts() if sweep is not None else None
-    kept = {name: Path(place) for name in places if (place := getattr(facts, name, ""))}
+        sweep = SweepFolder.of(cache, grid)
+    facts, swept = sweep.facts(), sweep.root / "grid.yaml"
+    kept = {name: Path(place) for name in places if (place := getattr(facts, name))}
     places = (
         {"results_dir": Path("results"), "tuned_dir": Path("tuned"), "data_dir": None}
         | kept
         | {name: place for name, place in places.items() if place is not None}
     )
-    swept = sweep.root / "grid.yaml" if sweep is not None else Path(grid)
     spec = read_grid(str(swept) if swept.is_file() and not Path(grid).is_file() else grid, places["data_dir"])
-    cells = expand(spec, **places, device=device or getattr(facts, "device", "") or None)
+    cells = expand(spec, **places, device=device or facts.device or None)
     plan = make_plan(cells, graph_builder(), StageStore(cache, progress), progress)
     place = out or Path("collected") / spec.name
     return gather(spec.name, plan.cells, sweep, place, progress), place

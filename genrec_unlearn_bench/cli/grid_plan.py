@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +15,14 @@ from genrec_unlearn_bench.cli.console import duration, first_lines, open_store
 from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
     from rich.text import Text
 
     from genrec_unlearn_bench.cli.command import Part
-    from genrec_unlearn_bench.grid.plan import Explanation, Outlook, Plan, PlannedCell
+    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
+    from genrec_unlearn_bench.grid.spec import Job
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
 MAX_REASONS = 8
@@ -29,7 +31,6 @@ MAX_SHARED = 12
 Explain = Annotated[str | None, Option(help="One cell: its stages, and what makes it differ.", metavar="CELL")]
 Cells = Annotated[bool, Option("--cells", help="List every cell with its standing and the reason.")]
 OfStanding = Annotated[str | None, Option("--standing", help="List cells that are done, missing, stale or impossible.")]
-Processes = Annotated[int, Option(help="Processes to tell the time for.", min=1)]
 
 
 def plan(
@@ -37,7 +38,6 @@ def plan(
     explain: Explain = None,
     cells: Cells = False,
     standing: OfStanding = None,
-    processes: Processes = 1,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     results_dir: options.ResultsDir = Path("results"),
@@ -49,7 +49,7 @@ def plan(
     Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
     """
     from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder
-    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan, outlook
+    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
     from genrec_unlearn_bench.grid.reader import read_grid
 
     if standing is not None:
@@ -61,40 +61,32 @@ def plan(
         if explain is not None:
             return _explanation(explain_cell(find_cell(explain, found), build, store))
         planned = make_plan(found, build, store, progress)
-    whole = outlook(planned, processes)
+    jobs = planned.jobs
     listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
     parts: list[Part] = [
         *_counts_tables(spec.name, planned),
         *_reasons(planned),
-        *_shared(planned),
-        *_totals(planned, whole, store.root),
+        *_shared(planned.shared),
+        *_totals(planned, jobs, store.root),
     ]
     if cells or standing is not None:
         parts += ["", *map(_cell_line, listed)]
-    return Output(_document(spec.name, planned, whole, listed), parts)
-
-
-def _document(name: str, planned: Plan, whole: Outlook, listed: list[PlannedCell]) -> dict[str, Any]:
-    def costs(one: Any) -> dict[str, Any]:
-        return {"seconds": one.seconds, "size": one.size, "memory_mib": one.memory_mib, "needs": one.needs}
-
+    outlook: dict[str, float] = {"jobs": len(jobs), "unknown": sum(job.seconds is None for job in jobs)}
+    outlook |= {"seconds": sum(job.seconds or 0.0 for job in jobs), "size": sum(job.size or 0 for job in jobs)}
     shared = [
-        {"name": stage.name, "until": stage.until, "cells": len(stage.cells), **costs(stage)}
-        for stage in planned.shared
+        job.model_dump(include={"name", "until", "seconds", "size", "needs"}) | {"cells": len(job.cells)}
+        for job in planned.shared
     ]
-    cells = [
-        {
-            "name": cell.cell.name,
-            "standing": cell.standing,
-            "reason": cell.reason,
-            "hint": cell.hint,
-            "result": str(cell.result) if cell.result else None,
-            **costs(cell),
-        }
-        for cell in listed
-    ]
-    counts = {str(standing): count for standing, count in planned.counts.items()}
-    return {"grid": name, "counts": counts, "outlook": asdict(whole), "shared": shared, "cells": cells}
+    shown = [_fields(cell) for cell in listed]
+    return Output(
+        {"grid": spec.name, "counts": planned.counts, "outlook": outlook, "shared": shared, "cells": shown}, parts
+    )
+
+
+def _fields(planned: PlannedCell) -> dict[str, Any]:
+    names = ("standing", "reason", "hint", "seconds", "size", "needs")
+    result = str(planned.result) if planned.result else None
+    return {"name": planned.cell.name, "result": result, **{name: getattr(planned, name) for name in names}}
 
 
 def _counts_tables(name: str, plan: Plan) -> list[Table]:
@@ -106,7 +98,7 @@ def _counts_tables(name: str, plan: Plan) -> list[Table]:
             group = str(planned.cell.axes.get(axis) or getattr(planned.cell.request, axis))
             groups[group][planned.standing] += 1
         if len(groups) > 1:
-            groups["all"] = Counter({str(standing): count for standing, count in plan.counts.items()})
+            groups["all"] = sum(groups.values(), Counter())
         rows = [
             (group, *(str(counts[one] or "·") for one in STYLES), str(counts.total()))
             for group, counts in groups.items()
@@ -135,33 +127,31 @@ def _reasons(plan: Plan) -> list[str | Text]:
     return found
 
 
-def _shared(plan: Plan) -> list[str]:
-    if not plan.shared:
-        return []
-    lines = []
-    for stage in plan.shared:
-        time = "unknown" if stage.seconds is None else duration(stage.seconds)
-        lines.append(f"  {stage.name}: {_count(len(stage.cells), 'cell')}, {time}")
-    return ["", f"shared stages to be made: {len(plan.shared)}", *first_lines(lines, most=MAX_SHARED, more="--json")]
+def _shared(jobs: Sequence[Job]) -> list[str]:
+    times = ["unknown" if job.seconds is None else duration(job.seconds) for job in jobs]
+    lines = [f"  {job.name}: {_count(len(job.cells), 'cell')}, {took}" for job, took in zip(jobs, times, strict=True)]
+    title = ["", f"shared stages to be made: {len(jobs)}"] if jobs else []
+    return [*title, *first_lines(lines, most=MAX_SHARED, more="--json")]
 
 
-def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
+def _totals(plan: Plan, jobs: Sequence[Job], cache: Path) -> list[str]:
     from genrec_unlearn_bench.store.inventory import format_bytes
 
-    if not whole.jobs:
+    if not jobs:
         return ["", "everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
-    if whole.unknown == whole.jobs:
-        return ["", f"time: unknown, as no stage of these {_count(whole.jobs, 'job')} is in the cache"]
-    time = f"time: {duration(whole.seconds)} on one process"
-    if whole.processes > 1:
-        time += f", {duration(whole.at_least)} at best on {whole.processes}"
-    lines = ["", f"{time}; {duration(whole.longest)} however many there are"]
-    if whole.unknown:
-        lines.append(f"      without {_count(whole.unknown, 'job')} of {whole.jobs} whose time is unknown")
+    known = [job.seconds for job in jobs if job.seconds is not None]
+    if not known:
+        return ["", f"time: unknown, as no stage of these {_count(len(jobs), 'job')} is in the cache"]
+    left = len(jobs) - len(known)
+    unknown = f", without {_count(left, 'job')} of {len(jobs)} of which nothing is known" if left else ""
     place = next((folder for folder in (cache, *cache.absolute().parents) if folder.is_dir()), None)
-    left = "" if place is None else f"; {format_bytes(shutil.disk_usage(place).free)} free"
-    unknown = f", without {_count(whole.unknown_size, 'job')}" if whole.unknown_size else ""
-    return [*lines, f"disk: {format_bytes(whole.size)} more in {cache}{unknown}{left}"]
+    free = "" if place is None else f"; {format_bytes(shutil.disk_usage(place).free)} free"
+    size = sum(job.size or 0 for job in jobs)
+    return [
+        "",
+        f"time: {duration(sum(known))} on one process{unknown}",
+        f"disk: {format_bytes(size)} more in {cache}{unknown}{free}",
+    ]
 
 
 def _cell_line(planned: PlannedCell) -> Text:
@@ -174,25 +164,26 @@ def _cell_line(planned: PlannedCell) -> Text:
     return line
 
 
-def _explanation(found: Explanation) -> Output:
+def _explanation(found: dict[str, Any]) -> Output:
     from rich.text import Text
 
-    standing = Text(found.standing, style=STYLES[found.standing])
-    if found.reason:
-        standing.append(f": {found.reason}", style="default")
-    lines: list[str | Text] = [found.name, standing, *(f"  {line.strip()}" for line in found.hint.splitlines())]
-    if found.result is not None:
-        lines.append(f"result: {found.result}")
-    names = [f"{step.name} of {step.of}" if step.of else step.name for step in found.steps]
+    standing, steps, difference = found["standing"], found["steps"], found["difference"]
+    title = Text(standing, style=STYLES[standing])
+    if found["reason"]:
+        title.append(f": {found['reason']}", style="default")
+    lines: list[str | Text] = [found["name"], title, *(f"  {line.strip()}" for line in found["hint"].splitlines())]
+    if found["result"] is not None:
+        lines.append(f"result: {found['result']}")
+    names = [f"{step['name']} of {step['of']}" if step["of"] else step["name"] for step in steps]
     lines += [""] if names else []
-    for name, step in zip(names, found.steps, strict=True):
-        was = f", was {step.then[:10]}" if step.then else ""
-        state = f"{'there' if step.there else 'to be made'}{was}"
-        lines.append(f"  {name:<{max(map(len, names))}}  {step.key[:10]}  {state}")
-    if found.difference is not None:
-        lines += ["", f"{found.difference.stage}, compared with {found.compared}:"]
-        lines += [f"  {field}" for field in found.difference.fields or ("nothing is left of it to compare with",)]
-    return Output({**asdict(found), "result": str(found.result) if found.result else None}, lines)
+    for name, step in zip(names, steps, strict=True):
+        was = f", was {step['then'][:10]}" if step["then"] else ""
+        state = f"{'there' if step['there'] else 'to be made'}{was}"
+        lines.append(f"  {name:<{max(map(len, names))}}  {step['key'][:10]}  {state}")
+    if difference is not None:
+        lines += ["", f"{difference['stage']}, compared with {found['compared']}:"]
+        lines += [f"  {field}" for field in difference["fields"] or ("nothing is left of it to compare with",)]
+    return Output(found, lines)
 
 
 def _count(count: int, word: str) -> str:

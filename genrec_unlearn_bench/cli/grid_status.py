@@ -14,12 +14,11 @@ from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.config import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from rich.console import Console, RenderableType
 
-    from genrec_unlearn_bench.grid.state import SweepFolder
-    from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
+    from genrec_unlearn_bench.grid.status import Axis, SweepStatus
 
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
@@ -56,7 +55,7 @@ def status(
     one_of("axis", by, get_args(Axis))
     cache = cache_dir or default_cache()
     found = find_sweep(cache, grid)
-    others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
+    others = [] if grid else [other.facts().grid for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.
     slurm_states(found)
 
@@ -64,37 +63,27 @@ def status(
         return sweep_status(found, by=cast("Axis", by), tails=TAILS if failed else 0)
 
     def watch(console: Console) -> None:
+        from rich.live import Live
+
         if once or not console.is_terminal:
             console.print(_drawn(now, others, failed), soft_wrap=True)
             return
+        seen, asked = now, time.monotonic()
         # The view may be ended; what it showed stays on the terminal.
-        with suppress(KeyboardInterrupt):
-            _watch(found, look, every, lambda seen: _drawn(seen, others, failed), console)
+        with (
+            suppress(KeyboardInterrupt),
+            Live(_drawn(now, others, failed), console=console, auto_refresh=False) as live,
+        ):
+            while seen.moves:
+                time.sleep(every)
+                if time.monotonic() - asked > ASK_SECONDS:
+                    slurm_states(found)
+                    asked = time.monotonic()
+                seen = look()
+                live.update(_drawn(seen, others, failed), refresh=True)
 
     now = look()
     return Output({**now.model_dump(mode="json"), "others": others}, [watch])
-
-
-def _watch(
-    found: SweepFolder,
-    look: Callable[[], SweepStatus],
-    every: float,
-    drawn: Callable[[SweepStatus], RenderableType],
-    console: Console,
-) -> None:
-    from rich.live import Live
-
-    from genrec_unlearn_bench.executors.slurm import slurm_states
-
-    now, asked = look(), time.monotonic()
-    with Live(drawn(now), console=console, auto_refresh=False) as live:
-        while now.moves:
-            time.sleep(every)
-            if time.monotonic() - asked > ASK_SECONDS:
-                slurm_states(found)
-                asked = time.monotonic()
-            now = look()
-            live.update(drawn(now), refresh=True)
 
 
 def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
@@ -108,19 +97,13 @@ def running_lines(now: SweepStatus, most: int = MAX_RUNNING) -> list[str]:
     return first_lines(found, most=most, more="--json has all")
 
 
-def _drawn(now: SweepStatus, others: list[str], failed: bool) -> RenderableType:
+def _drawn(now: SweepStatus, others: list[str], all_failed: bool) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from genrec_unlearn_bench.grid.status import STATES
-
     groups = {**now.groups, "all": now.counts} if len(now.groups) > 1 else now.groups
-    rows = [(name, *(str(counts[state] or "·") for state in STATES)) for name, counts in groups.items()]
-    table = sheet(rows, ("", *STATES), title=f"{now.grid}: jobs", right=STATES)
-    return Group(table, Text("\n".join(_lines(now, others, all_failed=failed))))
-
-
-def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str]:
+    rows = [(name, *(str(count or "·") for count in counts.values())) for name, counts in groups.items()]
+    table = sheet(rows, ("", *now.counts), title=f"{now.grid}: jobs", right=[*now.counts])
     left = "" if now.seconds_left is None else f", about {duration(now.seconds_left)} left"
     found = [f"cells ready: {now.ready} of {now.cells}{left}"]
     if now.last is not None:
@@ -135,14 +118,15 @@ def _lines(now: SweepStatus, others: list[str], *, all_failed: bool) -> list[str
     if own:
         skipped = len(now.failed) - len(own)
         found += ["", "failed:" + (f" ({skipped} more were skipped, as they need one of these)" if skipped else "")]
-        listed = ["\n".join(_failed_lines(job, whole=all_failed)) for job in own]
-        found += listed if all_failed else first_lines(listed, most=MAX_FAILED, more="--failed has all, with logs")
-    return [*found, "", "other sweeps of this cache: " + ", ".join(others)] if others else found
+        listed = [failed_lines(job.job, job.state, job.error, job.attempt, job.log, job.tail) for job in own]
+        heads = first_lines([head for head, *_ in listed], most=MAX_FAILED, more="--failed has all, with logs")
+        found += [line for lines in listed for line in lines] if all_failed else heads
+    found += ["", "other sweeps of this cache: " + ", ".join(others)] if others else []
+    return Group(table, Text("\n".join(found)))
 
 
-def _failed_lines(job: FailedJob, *, whole: bool) -> list[str]:
-    error = job.error.splitlines() or [""]
-    lines = [f"  {job.job}, attempt {job.attempt}: {job.state}: {error[0]}"]
-    if whole:
-        lines += [f"    {line}" for line in [*error[1:], f"log: {job.log}", *(f"| {line}" for line in job.tail)]]
-    return lines
+def failed_lines(job: str, how: str, error: str, attempts: int, log: str, tail: Sequence[str]) -> list[str]:
+    """A failed job with the end of its log."""
+    first, *rest = error.splitlines() or [""]
+    behind = [*rest, f"log: {log}", *(f"| {line}" for line in tail)]
+    return [f"  {job}, attempt {attempts}: {how}: {first}", *(f"    {line}" for line in behind)]

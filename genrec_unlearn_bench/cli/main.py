@@ -65,7 +65,7 @@ bench data export --task demo-brand --out demo-brand
 bench data sids --task demo-brand
 bench method new my-method --out ~/my-methods
 bench method check path/to/my_method.py
-bench grid plan paper-main --processes 2
+bench grid plan paper-main
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data

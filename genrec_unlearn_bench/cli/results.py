@@ -137,7 +137,6 @@ def pull(
     found = pulling.find_place(place)
     given = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
     wanted = pulling.select_offered(found.index, {field: named(values) for field, values in given.items() if values})
-    pulling.check_protocol(wanted)
     size = sum(file.size for one in wanted for file in one.files.values())
     print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:

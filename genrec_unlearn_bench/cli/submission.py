@@ -75,7 +75,7 @@ def new(
     """
     from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions.inventory import pack
-    from genrec_unlearn_bench.submissions.submit import SubmitRequest, pull_request, submit
+    from genrec_unlearn_bench.submissions.submit import pull_request, submit
 
     words: dict[str, Any] = {
         "title": title,
@@ -86,19 +86,18 @@ def new(
         "code": code,
         "deviations": deviation,
     }
-    request = SubmitRequest(
-        name=name,
-        method=method or name,
+    done = submit(
+        name,
+        method or name,
         results_dir=results_dir,
         out=out,
         leaderboard=leaderboard,
         withhold=named([withhold]),
-        tasks=tuple(task or ()),
-        rulesets=tuple(ruleset or ()),
+        tasks=task or (),
+        rulesets=ruleset or (),
         words={field: value for field, value in words.items() if value is not None},
         affirm=affirm_rules,
     )
-    done = submit(request)
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
@@ -121,8 +120,8 @@ def verify(
     Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
     """
     from genrec_unlearn_bench.submissions.bundle import opened
+    from genrec_unlearn_bench.submissions.verification import verify as examine
     from genrec_unlearn_bench.submissions.verification import write_verification
-    from genrec_unlearn_bench.submissions.verify import verify as examine
 
     if write and not path.is_dir():
         raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")

@@ -16,10 +16,10 @@ from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples import page as words
 from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
-from genrec_unlearn_bench.reporting.html_page import html_environment, template_file
+from genrec_unlearn_bench.reporting.html_page import html_environment
 from genrec_unlearn_bench.reporting.latex_tables import template
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
-from genrec_unlearn_bench.reporting.wording import visible
+from genrec_unlearn_bench.reporting.wording import leaderboard_text, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,12 +34,12 @@ def render_html(page: Page) -> str:
     """The whole page. The same page gives the same bytes."""
     environment = html_environment()
     environment.filters["visible"] = visible
-    return environment.from_string(template_file("examples", "page.html.j2")).render(
+    return environment.from_string(leaderboard_text("templates", "examples", "page.html.j2")).render(
         page=page,
         words=words,
         clipped=clipped,
         width=WIDTH,
-        style=template_file("examples", "style.css"),
+        style=leaderboard_text("templates", "examples", "style.css"),
     )
 
 
