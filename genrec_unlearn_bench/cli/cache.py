@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import first_lines, print_line, progressing
+from genrec_unlearn_bench.cli.console import duration, first_lines, print_line, progressing
 from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from genrec_unlearn_bench.store.collection import Collected
-    from genrec_unlearn_bench.store.inventory import Listing
+    from genrec_unlearn_bench.store.inventory import Collected, Listing
 
 _REMOVED = {
     "older": "not read for so long",
@@ -53,13 +52,12 @@ def gc(
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
-    from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results
-    from genrec_unlearn_bench.store.inventory import parse_bytes, parse_seconds
+    from genrec_unlearn_bench.store.inventory import BYTES, SECONDS, Policy, collect, keys_of_results, parse_amount
 
     root = _root(cache_dir)
     policy = Policy(
-        older_than=parse_seconds(older_than, where="--older-than") if older_than else None,
-        max_size=parse_bytes(max_size, where="--max-size") if max_size else None,
+        older_than=parse_amount(older_than, SECONDS, where="--older-than") if older_than else None,
+        max_size=int(parse_amount(max_size, BYTES, where="--max-size")) if max_size else None,
         keep=keys_of_results(results_dir) if results_dir else None,
         old=old,
         **({"spare": 0.0} if recent else {}),
@@ -113,17 +111,17 @@ def _notice_old(root: Path) -> None:
 
 
 def _listing(found: Listing) -> list[str | Table]:
-    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes
 
     rows = [
         (
-            *(row.stage, row.backbone or "–", str(row.stages), format_bytes(row.size), format_seconds(row.seconds)),
-            *(format_seconds(row.oldest), f"{format_seconds(row.last_read)} ago"),
+            *(row.stage, row.backbone or "–", str(row.stages), format_bytes(row.size), duration(row.seconds)),
+            *(duration(row.oldest), f"{duration(row.last_read)} ago"),
         )
         for row in found.rows
     ]
     stages, size, seconds = (sum(getattr(row, name) for row in found.rows) for name in ("stages", "size", "seconds"))
-    rows.append(("all", "", str(stages), format_bytes(size), format_seconds(seconds), "", ""))
+    rows.append(("all", "", str(stages), format_bytes(size), duration(seconds), "", ""))
     numbers = ("stages", "size", "to compute", "oldest", "last read")
     table = sheet(rows, ("stage", "backbone", *numbers), title=str(found.root), right=numbers)
     unreadable = f"{found.unreadable} whose manifest cannot be read: see `bench cache verify`"
@@ -131,7 +129,7 @@ def _listing(found: Listing) -> list[str | Table]:
 
 
 def _collected_lines(collected: Collected) -> list[str]:
-    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
+    from genrec_unlearn_bench.store.inventory import format_bytes
 
     if not collected.stages and not collected.leftovers:
         return [f"{collected.root}: nothing to remove, {collected.kept} stages stay"]
@@ -141,7 +139,7 @@ def _collected_lines(collected: Collected) -> list[str]:
     lines = [f"{collected.root}: {collected.stages} stages {verb}, {freed}"]
     lines += [f"  {texts[reason]} {_REMOVED[reason]}" for reason in texts]
     if total := sum(collected.seconds.values()):
-        parts = ", ".join(f"{name} {format_seconds(part)}" for name, part in list(collected.seconds.items())[:6])
-        lines.append(f"  computing them again would take {format_seconds(total)}: {parts}")
+        parts = ", ".join(f"{name} {duration(part)}" for name, part in list(collected.seconds.items())[:6])
+        lines.append(f"  computing them again would take {duration(total)}: {parts}")
     lines += first_lines([f"  left: {name} is in use, or belongs to somebody else" for name in collected.refused])
     return lines if collected.removed else [*lines, "nothing was removed: add --yes to do it"]

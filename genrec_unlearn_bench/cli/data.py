@@ -14,8 +14,9 @@ from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName
+    from genrec_unlearn_bench.data.catalogue import SplitName
     from genrec_unlearn_bench.data.dataset import Dataset
+    from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.sids.health import Collisions, SidHealth
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
@@ -55,7 +56,8 @@ def import_(
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
     from typing import get_args
 
-    from genrec_unlearn_bench.data.catalogue import FormatName, SplitName, load_mapping
+    from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, read_yaml
+    from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.data.prepare import import_folder
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
@@ -69,7 +71,7 @@ def import_(
             split=split_name,
             k_core=k_core,
             title=title,
-            mapping=None if map_ is None else load_mapping(map_),
+            mapping=None if map_ is None else read_yaml(TableMapping, map_),
         )
     shown = _card(found)
     kind = "brand" if found.manifest.with_brand else "price" if found.manifest.with_price else "item"
