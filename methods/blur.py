@@ -39,10 +39,9 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import npo_loss, sequence_nll, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import npo_loss, reference_nll, sequence_nll, token_nll
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import reference_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import LEARNING_RATES, Search
@@ -101,13 +100,8 @@ class Blur(UnlearningMethod[BlurConfig]):
         cosines: list[float] = []
 
         def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            terms = combine(
-                pair.trained,
-                lambda: pair.forget(batch),
-                lambda: pair.retain(batch),
-                gamma=config.gamma,
-                priority=config.priority,
-            )
+            weights: dict[str, Any] = {"gamma": config.gamma, "priority": config.priority}
+            terms = combine(pair.trained, lambda: pair.forget(batch), lambda: pair.retain(batch), **weights)
             cosines.append(terms["cosine"])
             return terms
 
@@ -129,7 +123,7 @@ class Blur(UnlearningMethod[BlurConfig]):
 
     def _rmu(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
         config = self.config
-        steering = Steering(original, request, where="decoder", depth=None, kappa=config.kappa)
+        steering = Steering(original, request, kappa=config.kappa)
         return _Pair(
             steering.parameters(model),
             lambda batch: steering.forget(model, batch.forget),

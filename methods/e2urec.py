@@ -26,11 +26,19 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
-from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
+from genrec_unlearn_bench.unlearning.likelihood import (
+    content_positions,
+    level_kl,
+    level_log_probs,
+    mean_nll,
+    reference_log_probs,
+    resting,
+    token_nll,
+)
+from genrec_unlearn_bench.unlearning.lora import LowRank, linear_names
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import content_positions, mean_nll, reference_log_probs, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, steps_per_epoch
 from genrec_unlearn_bench.unlearning.search import Search
@@ -73,7 +81,7 @@ class E2URec(UnlearningMethod[E2URecConfig]):
         config = self.config
         teacher = self.forgetting_teacher(recommender, request, progress)
         model = recommender.clone()
-        blocks = all_blocks(model)
+        blocks = anatomy(model).blocks
         names = [name for name in linear_names(blocks) if name.rpartition(".")[2] in QUERY_AND_VALUE]
         rank = max(1, min(config.rank, blocks[0].down.out_features // 2))
         seed = derive(request.seed, self.name, "adapters")
@@ -128,11 +136,7 @@ class E2URec(UnlearningMethod[E2URecConfig]):
 
 
 def forgetting_targets(base: Tensor, augmented: Tensor, alpha: float, content: Tensor) -> Tensor:
-    """[R, L, K] log-softmax of z0 − α · ReLU(z_a − z0) at content positions, and log p0 elsewhere.
-
-    Args:
-        base, augmented: [R, L, K] logits or log-probabilities; -inf beyond a level's size.
-        content: [R, L] bool.
-    """
+    """[R, L, K] log-softmax of z0 − α · ReLU(z_a − z0) at ``content`` positions [R, L], and log p0 elsewhere. Both are
+    [R, L, K] logits or log-probabilities; -inf beyond a level's size."""
     rise = (augmented - base).nan_to_num(0.0).clamp_min(0.0)
     return (base - alpha * rise * content[..., None]).log_softmax(-1)

@@ -36,12 +36,12 @@ from genrec_unlearn_bench.backbones.recommender import Recommender, SidVocabular
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
+from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.guidance import Contexts, Contrast, guided_items
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
-from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, early_blocks, linear_names
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, resting, token_nll
+from genrec_unlearn_bench.unlearning.lora import LowRank, early_blocks, linear_names
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search
@@ -103,7 +103,7 @@ class Elm(UnlearningMethod[ElmConfig]):
             histories = request.train.forget.histories(limit)
             wanted = guided_items(model, histories, contexts, drawn, weight=config.guidance, floor=config.plausibility)
             progress.note("consistency_items", len(set(wanted.tolist())))
-        blocks = early_blocks(model) if config.scope == "early" else all_blocks(model)
+        blocks = early_blocks(model) if config.scope == "early" else anatomy(model).blocks
         rank = max(1, min(config.rank, blocks[0].down.out_features // 2))
         names, seed = linear_names(blocks), derive(request.seed, "elm", "adapters")
         adapters = LowRank(model.module, names, rank=rank, scale=1 / 16, seed=seed, dropout=config.lora_dropout)

@@ -36,11 +36,10 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import target_lengths
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.retain_loss import retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, positive_set
 from genrec_unlearn_bench.unlearning.search import Search
 
 DivergenceName = Literal[
@@ -58,8 +57,6 @@ class FlatConfig(DescentConfig):
 
     search = Search(divergence=("total-variation", "jensen-shannon", "kl"))
 
-    lr: float = Field(default=1e-4, gt=0)
-    """AdamW learning rate."""
     divergence: DivergenceName = "total-variation"
     """f-divergence between the good and the forgotten answer."""
     answers: AnswerKind = "popular"
@@ -162,9 +159,6 @@ class Answers:
         return np.where(found > 0, chosen, answers)
 
 
-NEWTON_STEPS = 12
-
-
 @dataclass(frozen=True)
 class Divergence:
     """g and f* of a row of the table at ``DIVERGENCES``; both are elementwise."""
@@ -181,7 +175,7 @@ def _jeffrey_conjugate(t: Tensor) -> Tensor:
     """f*(t) = ut − (u − 1) log u where f'(u) = log u + 1 − 1/u = t; u is also its derivative (envelope theorem)."""
     with torch.no_grad():
         u = torch.ones_like(t)
-        for _ in range(NEWTON_STEPS):
+        for _ in range(12):
             # u = 1 is left of the root for t >= 0 and f' is concave, so Newton increases to the root monotonically.
             u = u + (t - u.log() - 1 + 1 / u) / (1 / u + 1 / u**2)
     return u * t - (u - 1) * u.log()

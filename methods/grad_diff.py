@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
@@ -28,18 +27,11 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 
 
-class GradDiffConfig(WeightedConfig):
-    """The weights; γ is tuned, as it trades forgetting against the retain loss."""
-
-    gamma: float = Field(default=1.0, ge=0)
-    """Weight of the ascent."""
-
-
-class GradDiff(UnlearningMethod[GradDiffConfig]):
+class GradDiff(UnlearningMethod[WeightedConfig]):
     """Ascent on forget examples, descent on retain examples."""
 
     name = "grad-diff"
-    Config = GradDiffConfig
+    Config = WeightedConfig
     variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"grad-diff-kl": {"retain_loss": "kl"}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:

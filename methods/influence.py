@@ -106,9 +106,9 @@ class Influence(UnlearningMethod[InfluenceConfig]):
             step, iterations, residual = conjugate_gradients(damped, target, *limits, report=report)
             predicted = 0.5 * dot(step, curvature(step))
         scale = min(config.scale, math.sqrt(config.max_kl / max(predicted, 1e-30)))
-        for name, value in {"iterations": iterations, "residual": residual, "scale": scale}.items():
+        notes = {"iterations": iterations, "residual": residual, "scale": scale, "predicted_kl": scale**2 * predicted}
+        for name, value in notes.items():
             progress.note(f"influence.{name}", value)
-        progress.note("influence.predicted_kl", scale**2 * predicted)
         with torch.no_grad():
             for parameter, change in zip(parameters, step, strict=True):
                 parameter.add_(change.to(parameter.dtype), alpha=scale)
@@ -136,7 +136,6 @@ class Influence(UnlearningMethod[InfluenceConfig]):
 
 
 def dot(one: Vector, other: Vector) -> float:
-    """Inner product."""
     return sum(float((a.double() * b.double()).sum()) for a, b in zip(one, other, strict=True))
 
 
@@ -210,8 +209,7 @@ def conjugate_gradients(
     ``report`` is told the number of every iteration, from 1, and the relative residual after it.
     """
     solution = [torch.zeros_like(each) for each in target]
-    residual = [each.clone() for each in target]
-    direction = [each.clone() for each in target]
+    residual, direction = ([each.clone() for each in target] for _ in range(2))
     start = square = dot(residual, residual)
     for done in range(iterations):
         if square <= tolerance**2 * start:

@@ -22,10 +22,9 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import npo_loss, sequence_nll
+from genrec_unlearn_bench.unlearning.likelihood import npo_loss, reference_nll, sequence_nll
 from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import reference_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search

@@ -96,7 +96,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
         else:
             dictionaries = neuron_dictionaries(recommender)
         body = anatomy(recommender)
-        blocks = [block for block in (*body.encoder, *body.decoder) if block.name in dictionaries]
+        blocks = [block for block in body.blocks if block.name in dictionaries]
         progress.note("applicable", bool(blocks))
         progress.note("layers", [block.name for block in blocks])
         if not blocks or not len(request.train.forget):
@@ -131,20 +131,17 @@ class Pisces(UnlearningMethod[PiscesConfig]):
 
         def effect(tau: float, mu: float) -> Effect:
             edited = editor.apply(features, tau, mu)
-            looked.append(gauge.effect(model))
-            seen = looked[-1]
+            seen = gauge.effect(model)
+            looked.append(seen)
             values = {"tau": tau, "mu": mu, "edited": edited, "forget": seen.forget, "retain": seen.retain}
             progress.log("search", len(looked) - 1, {**values, "similar": seen.similar, "harmonic": seen.harmonic})
             return seen
 
-        generator = numpy_generator(seed, "pisces", "cells")
+        generator, floor = numpy_generator(seed, "pisces", "cells"), self.config.retain_floor
         evaluations = self.config.evaluations if features else 0
-        best = search_cells(
-            effect, generator, evaluations=evaluations, too_weak=TOO_WEAK, too_strong=self.config.retain_floor
-        )
-        progress.note(
-            "edited_vectors", editor.apply(features, best.tau, best.mu) if best else editor.apply([], 1.0, 1.0)
-        )
+        best = search_cells(effect, generator, evaluations=evaluations, too_weak=TOO_WEAK, too_strong=floor)
+        edit = (features, best.tau, best.mu) if best else ([], 1.0, 1.0)
+        progress.note("edited_vectors", editor.apply(*edit))
         progress.note("tau", best.tau if best else None)
         progress.note("mu", best.mu if best else None)
         progress.note("harmonic_mean", best.effect.harmonic if best else None)

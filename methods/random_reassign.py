@@ -12,11 +12,10 @@ from pydantic import Field
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment, rare_code_logits
+from genrec_unlearn_bench.unlearning.tokens.discretise import randomly_reassigned
 
 
 class RandomReassignConfig(UnlearningLossConfig):
@@ -36,10 +35,8 @@ class RandomReassign(UnlearningMethod[RandomReassignConfig]):
         model = recommender.clone()
         objective = Objective(self.config, request, recommender.sids)
         if request.items.any():
-            generator = numpy_generator(request.seed, self.name)
-            logits = rare_code_logits(recommender.sids, request.items, self.config.rare_share, generator)
-            outcome = discretise(recommender.sids, request.item_ids, logits)
-            note_reassignment(progress, recommender.sids, outcome, request.items)
-            model = model.with_sids(outcome.table)
-        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
+            share, table = self.config.rare_share, recommender.sids
+            table = randomly_reassigned(table, request.items, share, seed=request.seed, progress=progress)
+            model = model.with_sids(table)
+        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress)
         return model

@@ -17,7 +17,6 @@ from pydantic import Field
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.losses.suppression import (
     RetainLossConfig,
     RetainObjective,
@@ -26,7 +25,7 @@ from genrec_unlearn_bench.unlearning.losses.suppression import (
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.search import Search
-from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment, rare_code_logits
+from genrec_unlearn_bench.unlearning.tokens.discretise import randomly_reassigned
 
 
 class RelabelConfig(RetainLossConfig):
@@ -46,13 +45,10 @@ class Relabel(UnlearningMethod[RelabelConfig]):
     kinds = frozenset(ConceptKind) - {ConceptKind.INTERACTION}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        # The generator of random-reassign, so that both draw the same table.
-        generator = numpy_generator(request.seed, "random-reassign")
-        logits = rare_code_logits(recommender.sids, request.items, self.config.rare_share, generator)
-        outcome = discretise(recommender.sids, request.item_ids, logits)
-        note_reassignment(progress, recommender.sids, outcome, request.items)
-        model = recommender.clone().with_sids(outcome.table)
+        share, table = self.config.rare_share, recommender.sids
+        table = randomly_reassigned(table, request.items, share, seed=request.seed, progress=progress)
+        model = recommender.clone().with_sids(table)
         objective = RetainObjective(self.config, request, recommender.sids)
-        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
+        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress)
         model.module.eval()
         return model

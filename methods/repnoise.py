@@ -46,10 +46,9 @@ from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.anatomy import Anatomy, anatomy, tapped
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, without_small_end
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, positive_set, without_small_end
 from genrec_unlearn_bench.unlearning.search import Search
 
 LEAST = 64
@@ -64,8 +63,6 @@ class RepNoiseConfig(DescentConfig):
 
     search = Search(alpha=(0.1, 1.0), beta=(1e-3, 1e-1))
 
-    lr: float = Field(default=1e-4, gt=0)
-    """AdamW learning rate."""
     batch_size: int = Field(default=128, ge=LEAST)
     """Pairs per step, and as many retain examples."""
     warmup: float = Field(default=0.1, ge=0, le=1)
@@ -103,9 +100,8 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
         progress.note("pairs_skipped", pairs.skipped)
         progress.note("positions_that_differ", pairs.differ.mean(0).tolist() if count else [])
         if count < LEAST:
-            progress.info(
-                f"repnoise: only {count} pairs; with so few, the noise term is mostly the bias of its estimate"
-            )
+            few = f"repnoise: only {count} pairs; with so few, the noise term is mostly the bias of its estimate"
+            progress.info(few)
         generator = torch_generator(request.seed, "noise")
         body = anatomy(model)
 
@@ -122,8 +118,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
             with tapped([block.mlp for block in body.decoder]) as caught:
                 output = model.decode(context, codes, rows=rows, hidden=True)
             outputs = [body.at_targets(layer, context, codes.shape[1], rows=rows)[:n] for layer in caught]
-            read = F.pad(mask[:, :-1], (1, 0))
-            noised = mask if config.noise_at == "predicting" else read
+            noised = mask if config.noise_at == "predicting" else F.pad(mask[:, :-1], (1, 0))
             noise = noise_distance(outputs, noised, generator, fitted=config.noise_scale == "layer")
             harmless = masked_nll(output.rows(slice(n, None)), mask)
             ascended = adversarial(body, output.rows(slice(0, n)), mask)
@@ -198,13 +193,8 @@ def mmd(one: Tensor, two: Tensor) -> Tensor:
 def noise_distance(
     outputs: Sequence[Tensor], mask: Tensor, generator: torch.Generator, *, fitted: bool = False
 ) -> Tensor:
-    """Scalar: mean over layers of the MMD between a batch's outputs and draws of N(0, 1).
-
-    Args:
-        outputs: Per layer [n, L, D]; the positions of a row are concatenated.
-        mask: [n, L] bool; both samples are 0 elsewhere.
-        fitted: Draw with the standard deviation of the layer's outputs in this batch.
-    """
+    """Scalar: mean over layers of the MMD between a batch's ``outputs`` [n, L, D], the positions of a row concatenated,
+    and draws of N(0, 1), or ``fitted`` to the standard deviation of the outputs. Both are 0 outside ``mask`` [n, L]."""
     distances = []
     for layer in outputs:
         noise = torch.randn(layer.shape, generator=generator).to(layer.device)
@@ -219,9 +209,7 @@ def adversarial(body: Anatomy, harmful: StepOutput, mask: Tensor) -> Tensor:
 
     The last depth is the network's own output, so its loss counts twice.
 
-    Args:
-        harmful: R targets with their n + 1 hidden states.
-        mask: [R, L] bool, positions that count.
+    ``harmful`` has R targets with their n + 1 hidden states; ``mask`` [R, L] marks the positions that count.
     """
     final = masked_nll(harmful, mask)
     closed = harmful.logits.detach()[mask] < CLOSED

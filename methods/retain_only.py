@@ -59,6 +59,6 @@ class RetainOnly(UnlearningMethod[RetainOnlyConfig]):
                 raise DataFault(fault, hint="run retain-only with clean_history=false")
             request = replace(request, train=Groups(request.train.forget, retain))
         objective = RetainObjective(self.config, request, recommender.sids)
-        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress, stage="hard")
+        train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress)
         model.module.eval()
         return model

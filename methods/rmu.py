@@ -75,14 +75,8 @@ class Rmu(UnlearningMethod[RmuConfig]):
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
         model = recommender.clone()
-        steering = Steering(
-            recommender,
-            request,
-            where=config.site,
-            depth=config.depth,
-            kappa=config.kappa,
-            per_brand=config.per_brand,
-        )
+        where, depth, apart = config.site, config.depth, config.per_brand
+        steering = Steering(recommender, request, kappa=config.kappa, where=where, depth=depth, per_brand=apart)
         progress.note("state_norms", steering.norms)
         # All vectors of a site have the same length.
         progress.note("control_norms", [float(vectors[0].norm()) for vectors in steering.vectors])
@@ -93,6 +87,5 @@ class Rmu(UnlearningMethod[RmuConfig]):
             backward(forget + config.alpha * retain)
             return {"forget": forget, "retain": retain}
 
-        trained = steering.parameters(model)
-        descend(model, request, config, step, progress, parameters=trained)
+        descend(model, request, config, step, progress, parameters=steering.parameters(model))
         return model

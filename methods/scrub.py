@@ -37,9 +37,8 @@ from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, mean_nll, resting, token_nll
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
 from genrec_unlearn_bench.unlearning.search import Search
@@ -113,20 +112,18 @@ class Scrub(UnlearningMethod[ScrubConfig]):
 
 
 class Phase(NamedTuple):
-    """A pass over the forget examples or over as many retain examples."""
+    """A pass over the forget examples or over as many retain examples; ``opens``: the first pass of its round."""
 
     kind: Literal["max", "min"]
     opens: bool
-    """Whether it is the first pass of its round."""
 
 
 def schedule(config: ScrubConfig) -> tuple[Phase, ...]:
     """All passes in order: a max-epoch opens each of the first ``max_epochs`` rounds."""
     out: list[Phase] = []
     for round_ in range(config.epochs):
-        kinds: list[Literal["max", "min"]] = ["max"] if round_ < config.max_epochs else []
-        kinds += ["min"] * config.min_passes
-        out += [Phase(kind, place == 0) for place, kind in enumerate(kinds)]
+        opening = [Phase("max", True)] if round_ < config.max_epochs else []
+        out += opening + [Phase("min", not opening and place == 0) for place in range(config.min_passes)]
     return tuple(out)
 
 
@@ -167,7 +164,7 @@ class Rewinding:
 
         Without held-out examples the last checkpoint is kept, and ``rewound_to`` is None.
         """
-        if not len(self._held_out) or not self._kept:
+        if not len(self._held_out):
             progress.note("rewound_to", None)
             return
         reference = mean_nll(self._model, self._held_out)

@@ -69,11 +69,6 @@ class SimNPO(UnlearningMethod[SimNPOConfig]):
 
 
 def simnpo_loss(nll: Tensor, lengths: Tensor, beta: float, delta: float) -> Tensor:
-    """Scalar, SimNPO (Fan et al. 2024, arXiv 2410.07163): −(2/β) mean log σ(β(NLL/|y| − δ)).
-
-    Args:
-        nll: [R] sequence sums under the student, in nats.
-        lengths: [R] |y|, real tokens of each answer.
-        delta: Margin in nats per token (the paper's γ is βδ).
-    """
+    """Scalar: −(2/β) mean log σ(β(NLL/|y| − δ)) of the sequence sums ``nll`` [R], in nats, and |y| ``lengths`` [R]; the
+    margin δ is in nats per token (the paper's γ is βδ)."""
     return -2 / beta * F.logsigmoid(beta * (nll / lengths - delta)).mean()

@@ -27,9 +27,10 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, has_adapters, linear_names
+from genrec_unlearn_bench.unlearning.lora import LowRank, has_adapters, linear_names
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.losses.suppression import ItemTexts
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
@@ -79,22 +80,19 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
         progress: Progress,
     ) -> None:
         """Add ``factor`` times what fine-tuning the original on one side of the request adds to its weights."""
+        tuned = original.clone()
         if has_adapters(original.module):
-            tuned = original.clone()
-            blocks = all_blocks(tuned)
+            blocks = anatomy(tuned).blocks
             rank = max(1, min(self.config.rank, blocks[0].down.out_features // 2))
             seed = derive(request.seed, "task-vector", side)
             adapters = LowRank(tuned.module, linear_names(blocks), rank=rank, scale=2.0, seed=seed)
             self._fine_tune(tuned, request, side, progress, adapters)
             adapters.merge()
         else:
-            tuned = original.clone()
             self._fine_tune(tuned, request, side, progress)
         with torch.no_grad():
-            triples = zip(
-                model.module.parameters(), tuned.module.parameters(), original.module.parameters(), strict=True
-            )
-            for parameter, after, before in triples:
+            weights = (each.module.parameters() for each in (model, tuned, original))
+            for parameter, after, before in zip(*weights, strict=True):
                 parameter.copy_(parameter.float() + factor * (after.float() - before.float()))
 
     def _fine_tune(
@@ -111,6 +109,5 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
                 backward(-texts.log_likelihood(model, texts.draw(math.ceil(self.config.text_share * len(part)))))
             return {f"{side}_nll": loss.detach()}
 
-        descend(
-            model, request, self.config, step, progress, parameters=None if adapters is None else adapters.parameters
-        )
+        parameters = None if adapters is None else adapters.parameters
+        descend(model, request, self.config, step, progress, parameters=parameters)

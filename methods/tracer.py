@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor
+from torch.optim import AdamW, Optimizer
 
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.progress import Progress
@@ -104,11 +104,9 @@ class Tracer(UnlearningMethod[TracerConfig]):
         config = self.config
         model = recommender.clone()
         objective = Objective(config, request, recommender.sids)
-        optimizer = torch.optim.AdamW(model.module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+        optimizer = AdamW(model.module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
         if not config.reassign or not request.items.any():
-            train_with_discrete_sids(
-                model, objective, epochs=config.epochs, progress=progress, stage="hard", optimizer=optimizer
-            )
+            train_with_discrete_sids(model, objective, epochs=config.epochs, progress=progress, optimizer=optimizer)
             model.module.eval()
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
@@ -116,28 +114,18 @@ class Tracer(UnlearningMethod[TracerConfig]):
         measured = surrogate_codebooks(recommender.sids, request.features.plain) if surrogates else recommender.sids
         phi = PhiTrainer(config, request, measured, model.vocabulary.offsets, model.device)
         steps = self._soft_phase(model, objective, phi, optimizer, progress)
-        outcome = discretise(recommender.sids, phi.tokens.items, phi.assignment_logits())
+        outcome = discretise(recommender.sids, phi.tokens.items, phi.tokens.assignment_logits())
         note_reassignment(progress, recommender.sids, outcome, request.items)
         model = model.with_sids(outcome.table)
+        hard = config.phases[1]
         train_with_discrete_sids(
-            model,
-            objective,
-            epochs=config.phases[1],
-            progress=progress,
-            stage="hard",
-            optimizer=optimizer,
-            steps_before=steps,
+            model, objective, epochs=hard, progress=progress, optimizer=optimizer, steps_before=steps
         )
         model.module.eval()
         return model
 
     def _soft_phase(
-        self,
-        model: Recommender,
-        objective: Objective,
-        phi: PhiTrainer,
-        optimizer: torch.optim.Optimizer,
-        progress: Progress,
+        self, model: Recommender, objective: Objective, phi: PhiTrainer, optimizer: Optimizer, progress: Progress
     ) -> int:
         """Train φ and the network together: one batch, two optimisers (R16). Returns the number of steps."""
         request = objective.request

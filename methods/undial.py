@@ -34,10 +34,9 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs
+from genrec_unlearn_bench.unlearning.likelihood import content_positions, level_kl, level_log_probs, reference_log_probs
 from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import content_positions, reference_log_probs
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search
@@ -48,8 +47,6 @@ class UndialConfig(WeightedConfig):
 
     search = Search(beta=(1.0, 3.0, 10.0))
 
-    epochs: int = Field(default=10, ge=0)
-    """Passes over the forget set (official: 10)."""
     beta: float = Field(default=3.0, ge=0)
     """β, taken off the forgotten token's logit; at 3, a probability of .9 becomes .31."""
     trie: bool = False
@@ -101,12 +98,8 @@ class Undial(UnlearningMethod[UndialConfig]):
 
 
 def demoted(log_probs: Tensor, shares: Tensor, beta: float) -> Tensor:
-    """[..., K] log of p0_v (1 − ρ_v + ρ_v e^−β), normalised over v.
-
-    Args:
-        log_probs: log p0, or logits.
-        shares: ρ in [0, 1]; 1 for one code and 0 for the others is UNDIAL's own target.
-    """
+    """[..., K] log of p0_v (1 − ρ_v + ρ_v e^−β), normalised over v; ρ in [0, 1] is ``shares``, 1 for one code and 0 for
+    the others in UNDIAL's own target."""
     return (log_probs + torch.log1p(shares * float(np.expm1(-beta)))).log_softmax(-1)
 
 

@@ -26,9 +26,9 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, note_damage, retain_term
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
 from genrec_unlearn_bench.unlearning.search import Search
@@ -39,12 +39,8 @@ class WGAConfig(WeightedConfig):
 
     search = Search(beta=(0.25, 0.5, 1.0), gamma=(0.3, 1.0, 3.0))
 
-    lr: float = Field(default=1e-4, gt=0)
-    """AdamW learning rate."""
     beta: float = Field(default=1.0, ge=0)
     """β: how soon the weight of a token fades with its probability."""
-    gamma: float = Field(default=1.0, ge=0)
-    """Weight of the ascent."""
     weighting: Literal["wga", "tnpo", "wtnpo"] = "wga"
     """Weight of a token: p^β, or token-wise NPO's, or that times p^a."""
     tnpo_power: float = Field(default=1.5, ge=0)

@@ -50,7 +50,6 @@ READABLE = {
     "pipeline.list_lookup",
     "decoding.ranking",
     "evaluation.catalogue",
-    "evaluation.concept",
     "evaluation.exposure",
     "evaluation.invariants",
     "evaluation.lists",

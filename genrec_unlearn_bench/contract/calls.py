@@ -204,7 +204,7 @@ def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
         ranking = decode(model, examples.histories(cut), beam=BEAM, label=group.value, progress=Progress())
         yield from (f"{group.value} lists: {fault}" for fault in _order_faults(model, ranking))
         ranks = ranking.ranks(examples.targets)
-        values += [user_mean(metric.name, group, metric.of(ranks), beam=BEAM) for metric in RANK_METRICS]
+        values += [user_mean(name, group, score(ranks), beam=BEAM) for name, score in RANK_METRICS.items()]
     yield from check_invariants(values)
 
 

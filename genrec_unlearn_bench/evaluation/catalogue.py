@@ -48,12 +48,9 @@ def compared() -> frozenset[str]:
 @cache
 def _specs() -> Mapping[str, MetricSpec]:
     declared = [entry for family in plain_yaml(_FILE.read_text(encoding="utf-8")) for entry in _expanded(family)]
-    specs, bases = [], []
-    for entry in declared:
-        wanted = str(entry.pop("compared", False)) == "True"
-        specs.append(MetricSpec.model_validate(entry))
-        if wanted:
-            bases.append(specs[-1])
+    wanted = [str(entry.pop("compared", False)) == "True" for entry in declared]
+    specs = [MetricSpec.model_validate(entry) for entry in declared]
+    bases = [spec for spec, compared_too in zip(specs, wanted, strict=True) if compared_too]
     bases.sort(key=lambda spec: _COMPARED.index(_family_of(spec)))
     place = 1 + max(number for number, spec in enumerate(specs) if spec.name.startswith("cost."))
     specs[place:place] = [gap for base in bases for gap in _gaps(base)]
@@ -96,15 +93,11 @@ def _filled(value: Any, choices: Mapping[str, _Choice]) -> Any:
 
 def _gaps(base: MetricSpec) -> Iterator[MetricSpec]:
     width = base.range[1] - base.range[0]
+    minus = f"{base.name} minus its mean over the oracle's runs; 0 is the oracle."
+    divided = f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds."
     for name, end, bound, unit, description in (
-        ("gap", "", width, base.unit, f"{base.name} minus its mean over the oracle's runs; 0 is the oracle."),
-        (
-            "gapz",
-            " / sd",
-            math.inf,
-            "spreads",
-            f"gap.{base.name} divided by the standard deviation of {base.name} over the oracle's seeds.",
-        ),
+        ("gap", "", width, base.unit, minus),
+        ("gapz", " / sd", math.inf, "spreads", divided),
     ):
         yield MetricSpec(
             name=f"{name}.{base.name}",

@@ -1,4 +1,4 @@
-"""Damage on the retain side: quality on the concept's neighbours and on the rest, its change, and collapsed lists.
+"""Damage on the retain side: quality on the concept's neighbours and the rest, collapsed lists, and overlap of IDs.
 
 Neighbours are found in three ways. Those of the task (group ``retain-near``: by item text and co-purchase) are the same
 rows for all tokenizers, backbones and methods; those by prefix of the original SIDs or by category path stand beside
@@ -11,14 +11,17 @@ lists, so that a model is not charged for no longer recommending them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.evaluation.catalogue import family
+from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
     RANK_METRICS,
@@ -27,18 +30,23 @@ from genrec_unlearn_bench.evaluation.ranking import (
     blocks,
     difference_interval,
     mean_interval,
-    rank_metric,
     user_mean,
 )
+from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.sids.overlap import overlap, overlap_lift, prefix_sharing, token_coverage
 from genrec_unlearn_bench.sids.table import SidTable, prefix_ids
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+
 _RELATIONS = ("prefix", "category")
 _METRICS = ("hr@10", "ndcg@10")
-_SIDES = (Group.NEIGHBOURS, Group.REST)
 _NOTHING = np.empty(0)
+MAX_LEVELS = 8
+"""Levels reported one by one; the mean covers all."""
+_CHANGED = ("overlap.mean", "overlap.shared-prefix", "overlap.covered-codes")
 
 
 def prefix_depth(table: SidTable) -> int:
@@ -53,10 +61,7 @@ def prefix_neighbours(table: SidTable, concept: BoolArray) -> BoolArray:
 
 
 def category_neighbours(items: ItemTable, concept: BoolArray) -> NDArray[np.int8]:
-    """[N] 1 for an item with the category path of a concept item, 0 for another path, -1 without categories.
-
-    The whole path counts: its first part is the same for a whole shop.
-    """
+    """[N] 1 for an item with the whole category path of a concept item, 0 for another path, -1 without categories."""
     paths = {items.categories[item] for item in np.flatnonzero(concept)}
     flags = ((int(path in paths) if path else -1) for path in items.categories)
     return np.fromiter(flags, dtype=np.int8, count=len(items))
@@ -73,46 +78,36 @@ def collateral_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
     """HR@10 and NDCG@10 of neighbours and rest with 95 % t intervals, for the retain blocks."""
     out = []
     for block in user_blocks:
-        if block.group is not Group.RETAIN:
-            continue
-        ranks = block.integers("rank")
-        for relation in _RELATIONS:
-            near = block.integers(f"near_{relation}")
-            for name in _METRICS:
-                scores = rank_metric(name).of(ranks)
-                for side, wanted in ((Group.NEIGHBOURS, 1), (Group.REST, 0)):
-                    out.append(
-                        user_mean(
-                            f"collateral.{relation}.{name}",
-                            side,
-                            scores[near == wanted],
-                            beam=block.beam,
-                            empty=_why_empty(relation, bool((near >= 0).any()), side),
-                            interval=True,
-                        )
-                    )
+        if block.group is Group.RETAIN:
+            ranks = block.integers("rank")
+            for relation, near, name, side, rows in _sides(block):
+                empty = _why_empty(relation, bool((near >= 0).any()), side)
+                metric, scores = f"collateral.{relation}.{name}", RANK_METRICS[name](ranks)[rows]
+                out.append(user_mean(metric, side, scores, beam=block.beam, empty=empty, interval=True))
     return out
 
 
-def retain_near_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Every ranking metric of the retain examples whose target is near the concept, as the task defines it.
+def _sides(block: UserBlock) -> Iterator[tuple[str, IntArray, str, Group, BoolArray]]:
+    """Every relation with its column [M], metric and side, and the rows [M] of that side."""
+    for relation in _RELATIONS:
+        near = block.integers(f"near_{relation}")
+        for name in _METRICS:
+            yield relation, near, name, Group.NEIGHBOURS, near == 1
+            yield relation, near, name, Group.REST, near == 0
 
-    Nothing for tables of protocol 1, which do not have the column.
-    """
+
+def retain_near_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """Every ranking metric of the retain examples near the concept, as the task defines it; none for protocol 1."""
     out = []
     for block in user_blocks:
-        if block.group is not Group.RETAIN or "near_concept" not in block.frame:
+        if block.group is not Group.RETAIN or not block.has("near_concept"):
             continue
         near = block.integers("near_concept")
-        known = bool((near >= 0).any())
-        empty = (
-            "no retain test target is a neighbour of the concept" if known else "the concept's neighbours are not known"
-        )
-        ranks = block.integers("rank")[near == 1]
-        out += [
-            user_mean(metric.name, Group.NEAR, metric.of(ranks), beam=block.beam, empty=empty)
-            for metric in RANK_METRICS
-        ]
+        ranks, empty = block.integers("rank")[near == 1], "no retain test target is a neighbour of the concept"
+        if not (near >= 0).any():
+            empty = "the concept's neighbours are not known"
+        for name, score in RANK_METRICS.items():
+            out.append(user_mean(name, Group.NEAR, score(ranks), beam=block.beam, empty=empty))
     return out
 
 
@@ -139,39 +134,34 @@ def change_from_original(
         earlier = before.get((value.metric, value.group, value.beam))
         change = None if value.value is None or earlier is None else value.value - earlier
         changes.setdefault((rest, value.beam), {})[value.group] = change
-        found = value.model_copy(update={"metric": f"collateral-change.{rest}", "value": change, "sd": None})
         interval = None if change is None else mean_interval(differences.get((rest, value.beam, value.group), _NOTHING))
         note = None if change is not None else "not measured here or on the original"
-        out.append(found.model_copy(update={"interval": interval, "note": note}))
+        changed = {"metric": f"collateral-change.{rest}", "value": change, "sd": None}
+        out.append(value.model_copy(update={**changed, "interval": interval, "note": note}))
     for (rest, beam), by_side in changes.items():
         near, far = by_side.get(Group.NEIGHBOURS), by_side.get(Group.REST)
         excess = None if near is None or far is None else near - far
         note = None if excess is not None else "one side was not measured"
         name = f"collateral-excess.{rest}"
-        sides = [differences.get((rest, beam, side), _NOTHING) for side in _SIDES]
+        sides = [differences.get((rest, beam, side), _NOTHING) for side in (Group.NEIGHBOURS, Group.REST)]
         interval = None if excess is None else difference_interval(*sides)
         out.append(MetricValue(metric=name, group=Group.RETAIN, value=excess, beam=beam, interval=interval, note=note))
     return tuple(out)
 
 
 def _differences(own: pd.DataFrame, original: pd.DataFrame) -> dict[tuple[str, int | None, Group], FloatArray]:
-    """By relation and metric (``prefix.hr@10``), beam and side: the run's score of each example minus the original's.
-
-    Nothing for a block whose examples are not the same in both tables.
-    """
+    """By metric (``prefix.hr@10``), beam and side: the run's score of each example minus the original's, for the blocks
+    whose examples are the same in both tables."""
     found: dict[tuple[str, int | None, Group], FloatArray] = {}
     for one, other in zip(blocks(own), blocks(original), strict=True):
         if one.group is not Group.RETAIN or any(
             not np.array_equal(one.integers(column), other.integers(column)) for column in ("example", "target")
         ):
             continue
-        for relation in _RELATIONS:
-            near = one.integers(f"near_{relation}")
-            for name in _METRICS:
-                score = rank_metric(name).of
-                moved = score(one.integers("rank")) - score(other.integers("rank"))
-                for side, wanted in zip(_SIDES, (1, 0), strict=True):
-                    found[f"{relation}.{name}", one.beam, side] = moved[near == wanted]
+        for relation, _, name, side, rows in _sides(one):
+            score = RANK_METRICS[name]
+            moved = score(one.integers("rank")) - score(other.integers("rank"))
+            found[f"{relation}.{name}", one.beam, side] = moved[rows]
     return found
 
 
@@ -184,16 +174,12 @@ def _why_empty(relation: str, known: bool, side: Group) -> str:
 
 def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:
     """Both metrics at one beam, from the counts of ``recommended``."""
-    numbers = ((counts > 0).mean(), gini(counts)) if counts.sum() else None
-    for place, name in enumerate(("coverage@10", "gini@10")):
-        yield MetricValue(
-            metric=name,
-            group=Group.RETAIN,
-            value=None if numbers is None else float(numbers[place]),
-            beam=beam,
-            n=len(counts),
-            note="no item that may stay is recommended" if numbers is None else None,
-        )
+    shared: dict[str, Any] = {"group": Group.RETAIN, "beam": beam, "n": len(counts)}
+    for name, measure in (("coverage@10", lambda each: float((each > 0).mean())), ("gini@10", gini)):
+        if counts.any():
+            yield MetricValue(metric=name, value=measure(counts), **shared)
+        else:
+            yield MetricValue(metric=name, value=None, note="no item that may stay is recommended", **shared)
 
 
 def recommended(items: IntArray, concept: BoolArray) -> IntArray:
@@ -208,3 +194,53 @@ def gini(counts: IntArray) -> float:
     n = len(ordered)
     weights = 2 * np.arange(1, n + 1) - n - 1
     return float(weights @ ordered / (n * ordered.sum()))
+
+
+def overlap_values(context: EvaluationContext) -> tuple[MetricValue, ...]:
+    """Ω and its companions on the ranker's table, and their change from the original table where that is given.
+
+    None with a note for rankers without semantic IDs, and for requests that name no concept items (or nothing else).
+    """
+    from genrec_unlearn_bench.backbones.recommender import Recommender
+
+    concept, original, ranker = context.split.items, context.original_sids, context.ranker
+    if not isinstance(ranker, Recommender) or not concept.any() or concept.all():
+        reason = "the request names no concept items" if not concept.any() else "there are no retain items"
+        reason = reason if isinstance(ranker, Recommender) else "this ranker has no semantic IDs"
+        whole = [spec for spec in family("overlap.") if not spec.name.startswith("overlap.level")]
+        return unmeasured((*whole, *family("overlap-change.")), reason)
+    now = table_overlap(ranker.sids, concept, seed=context.seed)
+    if original is None:
+        return (*now, *unmeasured(family("overlap-change."), "the original table is not known"))
+    before = now if original.digest == ranker.sids.digest else table_overlap(original, concept, seed=context.seed)
+    earlier = {value.metric: value.value for value in before}
+    changes = []
+    for value in now:
+        if value.metric in _CHANGED and value.value is not None and (old := earlier[value.metric]) is not None:
+            name = value.metric.replace("overlap.", "overlap-change.")
+            changes.append(MetricValue(metric=name, group=Group.ALL, value=value.value - old, n=value.n))
+    return (*now, *changes)
+
+
+def table_overlap(table: SidTable, concept: BoolArray, *, seed: int) -> tuple[MetricValue, ...]:
+    """Ω by level, its mean and lift, shared prefixes and covered codes of the marked items [N] in one table.
+
+    Code levels alone: the collision ordinal is 0 for nearly every item, and would dominate the mean.
+    """
+    codes, measured = table.quantised_codes, overlap(table, concept)
+    lift = overlap_lift(codes, concept, seed=derive(seed, "overlap-lift"))
+    coverage = token_coverage(codes, concept)
+    numbers = {
+        "overlap.mean": measured.quantised,
+        "overlap.lift": lift.lift,
+        "overlap.lift.null-low": lift.null_low,
+        "overlap.lift.null-high": lift.null_high,
+        "overlap.shared-prefix": prefix_sharing(codes, concept, prefix_depth(table)),
+        "overlap.covered-codes": math.fsum(coverage) / len(coverage),
+        **{
+            f"overlap.level{level}": value
+            for level, value in enumerate(measured.per_level[: min(table.quantised_levels, MAX_LEVELS)], start=1)
+        },
+    }
+    n = int(concept.sum())
+    return tuple(MetricValue(metric=name, group=Group.ALL, value=value, n=n) for name, value in numbers.items())

@@ -18,16 +18,15 @@ from genrec_unlearn_bench.evaluation.collateral import (
     category_neighbours,
     collapse_values,
     neighbour_flags,
+    overlap_values,
     prefix_neighbours,
     recommended,
 )
-from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
-from genrec_unlearn_bench.evaluation.exposure import exposed_columns, exposed_lists
+from genrec_unlearn_bench.evaluation.exposure import counted_columns, exposed_lists
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, list_similarity, put_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
 from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
@@ -47,13 +46,15 @@ def evaluate(
     """Measure a model; write its per-user table (file ``table``) and ranked lists (file ``lists``).
 
     Each test group is decoded once at each beam, ``block`` examples at a time. USER-level values are computed from the
-    per-user table and from nothing else. Returns every core metric that the run decides by itself; ``gap`` and
-    ``collateral`` have those that need other runs or the clock.
+    per-user table alone. Metrics that need other runs or the clock are those of ``gap`` and ``collateral``.
     """
     near = _neighbours(context)
     rows = {group: len(context.test(group)) for group in TEST_GROUPS}
     counts: dict[int, IntArray] = {}
-    with PerUserWriter(table) as writer, list_file(lists, rows, _widths(context)) as file:
+    # A ranker without beam search is decoded once, as far as the widest beam.
+    pruned = isinstance(context.ranker, Recommender)
+    widths = {beam: max(LIST_LENGTH, beam) if pruned else WIDE_BEAM for beam in BEAMS}
+    with PerUserWriter(table) as writer, list_file(lists, rows, widths) as file:
         for group in TEST_GROUPS:
             # A group without examples is one empty block: its tables have columns and its values a reason.
             for first in range(0, max(rows[group], 1), block):
@@ -72,25 +73,17 @@ def evaluate(
     return (*rescored(stored_blocks(table)), *overlap_values(context), *collapse)
 
 
-def _widths(context: EvaluationContext) -> dict[int, int]:
-    """Places of a list at each beam; a ranker without beam search is decoded once, as far as the widest beam."""
-    pruned = isinstance(context.ranker, Recommender)
-    return {beam: max(LIST_LENGTH, beam) if pruned else WIDE_BEAM for beam in BEAMS}
-
-
 def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
     """The concept's neighbours in the catalogue [N] for the columns ``near_*``; None where they are not known.
 
     All None for forgotten interactions, which are no concept: their items are spread over the whole catalogue.
     """
     concept, table = context.split.items, context.original_sids
-    if not concept.any():
-        return {"near_prefix": None, "near_category": None, "near_concept": None}
-    prefix = None if table is None else prefix_neighbours(table, concept)
+    named = concept.any()
     return {
-        "near_prefix": prefix,
-        "near_category": category_neighbours(context.items, concept),
-        "near_concept": context.split.near,
+        "near_prefix": prefix_neighbours(table, concept) if named and table is not None else None,
+        "near_category": category_neighbours(context.items, concept) if named else None,
+        "near_concept": context.split.near if named else None,
     }
 
 
@@ -110,8 +103,8 @@ def _frames(
         wide = beam == WIDE_BEAM
         columns = {
             **_list_columns(context, lists, beam),
-            **_original_columns(context, lists, original if wide else None),
-            **exposed_columns(context, lists, exposed.get(beam)),
+            **counted_columns("original_", context, lists, original if wide else None),
+            **counted_columns("exposed_", context, lists, exposed.get(beam)),
             **(influence if wide else narrow),
             **flags,
         }
@@ -120,11 +113,8 @@ def _frames(
 
 
 def _original_space_lists(context: EvaluationContext, lists: GroupLists, progress: Progress) -> Ranking | None:
-    """The forget group at the widest beam, decoded in the original SID space.
-
-    The wider beam alone: leakage is about everything that can be read out, not what a narrow search keeps. Where no SID
-    has moved, these are the lists already decoded. None where the ranker has no SIDs, or its table is not a
-    reassignment of the original one (``retrain-full`` trains its own tokenizer, whose codes mean something else).
+    """The forget group at the widest beam, decoded in the original SID space: leakage is about everything that can be
+    read out. The lists already decoded where no SID has moved; None where the original SIDs mean nothing to the ranker.
     """
     ranker, original = context.ranker, context.original_sids
     if lists.group is not Group.FORGET or not isinstance(ranker, Recommender) or original is None:
@@ -139,7 +129,8 @@ def _original_space_lists(context: EvaluationContext, lists: GroupLists, progres
 
 def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> dict[str, NDArray[Any]]:
     examples, ranking, top = lists.examples, lists.rankings[beam], lists.top(beam)
-    ranks = ranking.ranks(examples.targets)
+    counted = counted_columns("", context, lists, ranking)
+    ranks = counted["rank"]
     place = np.maximum(ranks - 1, 0)[:, None]
     found = np.take_along_axis(ranking.log_probs, place, axis=1)[:, 0].astype(np.float64)
     first, mean = list_similarity(top, examples.targets, context.features.plain)
@@ -148,26 +139,10 @@ def _list_columns(context: EvaluationContext, lists: GroupLists, beam: int) -> d
         "example": np.arange(lists.first, lists.first + len(examples)),
         "user": examples.users,
         "target": examples.targets,
-        "rank": ranks,
+        **counted,
         "log_prob": np.where(ranks > 0, found, np.nan),
         "first_similarity": first,
         "mean_similarity": mean,
         "first_similarity_scrubbed": first_scrubbed,
         "mean_similarity_scrubbed": mean_scrubbed,
-        "concept_in_list": concept_places(context.split, top, examples.users).sum(axis=1),
-        "n_list": (top >= 0).sum(axis=1),
-    }
-
-
-def _original_columns(
-    context: EvaluationContext, lists: GroupLists, original: Ranking | None
-) -> dict[str, NDArray[Any]]:
-    if original is None:
-        absent = np.full(len(lists.examples), -1)
-        return dict.fromkeys(("original_rank", "original_concept_in_list", "original_n_list"), absent)
-    top = original.items[:, :LIST_LENGTH]
-    return {
-        "original_rank": original.ranks(lists.examples.targets),
-        "original_concept_in_list": concept_places(context.split, top, lists.examples.users).sum(axis=1),
-        "original_n_list": (top >= 0).sum(axis=1),
     }

@@ -65,18 +65,14 @@ def decode(
     return Ranking(items, log_probs)
 
 
-def history_limit(ranker: Ranker) -> int | None:
-    """Number of history items the model reads; None where it reads (or ignores) all."""
-    return ranker.history_limit if isinstance(ranker, Recommender) else None
-
-
 def given_histories(ranker: Ranker, examples: Examples) -> Histories:
     """The examples' histories as the model is given them: cut to what it reads.
 
     A served model that drops items from histories is given the whole history, as it drops before it cuts.
     """
-    drops = isinstance(ranker, Recommender) and ranker.serving.ignored is not None
-    return examples.histories(None if drops else history_limit(ranker))
+    if isinstance(ranker, Recommender) and ranker.serving.ignored is None:
+        return examples.histories(ranker.history_limit)
+    return examples.histories()
 
 
 def is_reassignment(own: SidTable, original: SidTable) -> bool:
@@ -91,15 +87,12 @@ def decode_block(
     context: EvaluationContext, group: Group, examples: Examples, progress: Progress, *, first: int = 0
 ) -> GroupLists:
     """Some test examples of one group, from row ``first`` of it on, decoded at every beam. There may be none."""
-    ranker = context.ranker
+    ranker, pruned = context.ranker, isinstance(context.ranker, Recommender)
     histories = given_histories(ranker, examples)
     rankings: dict[int, Ranking] = {}
-    for beam in BEAMS:
-        if isinstance(ranker, Recommender) or not rankings:
-            label = f"{group.value} test, beam {beam}"
-            width = beam if isinstance(ranker, Recommender) else max(BEAMS)
-            rankings[beam] = decode(ranker, histories, beam=width, label=label, progress=progress)
-        else:
-            # Nothing is pruned, so that the beam changes nothing.
-            rankings[beam] = next(iter(rankings.values()))
+    for beam in BEAMS if pruned else BEAMS[:1]:
+        label, width = f"{group.value} test, beam {beam}", beam if pruned else max(BEAMS)
+        rankings[beam] = decode(ranker, histories, beam=width, label=label, progress=progress)
+    if not pruned:
+        rankings = dict.fromkeys(BEAMS, rankings[BEAMS[0]])
     return GroupLists(group, examples, histories, rankings, first)

@@ -1,8 +1,9 @@
-"""Exposed scores: what the weights give to someone who holds them, and the worse of that and what is served.
+"""Concept items in lists and histories, and exposed scores: what the weights give to someone who holds them.
 
 A served model can hide a concept behind a rule or new semantic IDs and still hold it. Exposed lists are decoded from
 the same weights with both taken away: no serving rule, and every item at its original ID, in histories as in answers. A
-model that only moves the concept's items to other IDs, or filters them out, scores exactly as the original.
+model that only moves the concept's items to other IDs, or filters them out, scores exactly as the original. Leakage
+(``original-sids.*``) is less: the original IDs, under the rules that the model is served with.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.evaluation.concept import concept_places, concept_share
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
     BEAMS,
     LIST_LENGTH,
+    RANK_METRICS,
     WIDE_BEAM,
     FloatArray,
     UserBlock,
-    rank_metric,
     user_mean,
 )
 
@@ -32,8 +34,42 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
 
 _METRICS = ("hr@10", "ndcg@10")
+_NO_LEAKAGE = "not decoded in the original SID space: no test examples, no original table, or another tokenizer's SIDs"
 _EMPTY = "not decoded in the original IDs: no test examples, no original table, or codes of other sizes"
-_COLUMNS = ("exposed_rank", "exposed_concept_in_list", "exposed_n_list")
+
+
+def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> BoolArray:
+    """[B, T] True where ``items`` [B, T] holds a concept item; negative ids (padding, empty places) are False.
+
+    For interaction requests: an item of one of this user's (``users`` [B]) own forgotten pairs.
+    """
+    real = items >= 0
+    if split.kind is ConceptKind.INTERACTION:
+        width = max(len(split.items), 1)
+        codes = users[:, None] * width + items
+        return np.asarray(real & among(codes, np.sort(split.pairs[:, 0] * width + split.pairs[:, 1])), dtype=np.bool_)
+    return np.asarray(real & split.items[np.where(real, items, 0)], dtype=np.bool_)
+
+
+def concept_rate_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
+    """CR@10 of every block, and leakage through the original SIDs on the forget group at the widest beam."""
+    out = []
+    for block in blocks:
+        rate = concept_share(block.integers("concept_in_list"), block.integers("n_list"))
+        out.append(user_mean("concept-rate@10", block.group, rate, beam=block.beam, empty="no list with an item"))
+        if block.group is not Group.FORGET or block.beam != WIDE_BEAM:
+            continue
+        ranks = block.integers("original_rank")
+        hits = np.where(ranks >= 0, RANK_METRICS["hr@10"](ranks), np.nan)
+        leaked = concept_share(block.integers("original_concept_in_list"), block.integers("original_n_list"))
+        for name, values in (("original-sids.hr@10", hits), ("original-sids.concept-rate@10", leaked)):
+            out.append(user_mean(name, block.group, values, beam=block.beam, empty=_NO_LEAKAGE))
+    return out
+
+
+def concept_share(marked: NDArray[np.int64], filled: NDArray[np.int64]) -> NDArray[np.float64]:
+    """[M] marked / filled; NaN for an empty or absent (-1) list."""
+    return np.where(filled > 0, marked / np.maximum(filled, 1), np.nan)
 
 
 def exposed_beams(group: Group) -> tuple[int, ...]:
@@ -65,27 +101,37 @@ def exposed_lists(context: EvaluationContext, lists: GroupLists, progress: Progr
     }
 
 
-def exposed_columns(context: EvaluationContext, lists: GroupLists, found: Ranking | None) -> dict[str, NDArray[Any]]:
-    """The columns ``exposed_*`` of the per-user table, each [M]; -1 where there are no lists."""
+def counted_columns(
+    prefix: str, context: EvaluationContext, lists: GroupLists, found: Ranking | None
+) -> dict[str, NDArray[Any]]:
+    """Rank, concept items and items of ``found`` as columns of the per-user table [M]; -1 where there are no lists."""
+    names = (f"{prefix}rank", f"{prefix}concept_in_list", f"{prefix}n_list")
     if found is None:
-        return dict.fromkeys(_COLUMNS, np.full(len(lists.examples), -1))
+        return dict.fromkeys(names, np.full(len(lists.examples), -1))
     top = found.items[:, :LIST_LENGTH]
     concept = concept_places(context.split, top, lists.examples.users).sum(axis=1)
-    return dict(zip(_COLUMNS, (found.ranks(lists.examples.targets), concept, (top >= 0).sum(axis=1)), strict=True))
+    return dict(zip(names, (found.ranks(lists.examples.targets), concept, (top >= 0).sum(axis=1)), strict=True))
 
 
 def exposure_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """``exposed.*`` of both groups and ``worst-case.*`` of the forget group; none from a table of protocol 1."""
+    """``exposed.*`` of both groups and ``worst-case.*`` of the forget group; none from a table of protocol 1.
+
+    The worst case, with a note on which one it is, is unknown without exposed lists: a model that could not be looked
+    into is not said to have forgotten.
+    """
     out: list[MetricValue] = []
     for block in blocks:
         if not block.has("exposed_rank") or block.beam not in exposed_beams(block.group):
             continue
         for name in _METRICS:
-            score = rank_metric(name)
-            served, exposed = score.of(block.integers("rank")), _exposed(block, name)
+            served, exposed = RANK_METRICS[name](block.integers("rank")), _exposed(block, name)
             out.append(user_mean(f"exposed.{name}", block.group, exposed, beam=block.beam, empty=_EMPTY))
             if block.group is Group.FORGET:
-                out.append(_worst_case(name, served, exposed, block.beam))
+                worst = larger(served, exposed)
+                note = None if served.sum() == exposed.sum() else "as served" if worst is served else "exposed"
+                out.append(
+                    user_mean(f"worst-case.{name}", Group.FORGET, worst, beam=block.beam, empty=_EMPTY, note=note)
+                )
         leaked = concept_share(block.integers("exposed_concept_in_list"), block.integers("exposed_n_list"))
         out.append(user_mean("exposed.concept-rate@10", block.group, leaked, beam=block.beam, empty=_EMPTY))
     return out
@@ -97,20 +143,12 @@ def exposed_values(block: UserBlock, metric: str) -> FloatArray:
     if not block.has("exposed_rank"):
         return np.full(len(block.integers("rank")), np.nan)
     exposed = _exposed(block, name)
-    return exposed if family == "exposed" else larger(rank_metric(name).of(block.integers("rank")), exposed)
+    return exposed if family == "exposed" else larger(RANK_METRICS[name](block.integers("rank")), exposed)
 
 
 def _exposed(block: UserBlock, name: str) -> FloatArray:
     ranks = block.integers("exposed_rank")
-    return np.where(ranks >= 0, rank_metric(name).of(ranks), np.nan)
-
-
-def _worst_case(name: str, served: FloatArray, exposed: FloatArray, beam: int) -> MetricValue:
-    """The larger of the two means, with a note on which one it is. Without exposed lists it is unknown: a model that
-    could not be looked into is not said to have forgotten."""
-    worst = larger(served, exposed)
-    note = None if served.sum() == exposed.sum() else "as served" if worst is served else "exposed"
-    return user_mean(f"worst-case.{name}", Group.FORGET, worst, beam=beam, empty=_EMPTY, note=note)
+    return np.where(ranks >= 0, RANK_METRICS[name](ranks), np.nan)
 
 
 def larger(served: FloatArray, exposed: FloatArray) -> FloatArray:

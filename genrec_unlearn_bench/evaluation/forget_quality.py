@@ -18,8 +18,6 @@ instead of the forget set, which is membership inference's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +29,7 @@ from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     FloatArray,
+    IntervalEstimate,
     Measured,
     Measurement,
     NotMeasurable,
@@ -61,25 +60,15 @@ RESAMPLES = 1000
 BLOCK = 100
 _ALONE = "there is no retrained model, other than the run itself, to compare with"
 _ONE_ORACLE = "the ceiling is between two retrained models, and there is one"
+_NO_TRAIN = "no train examples in this group"
 
 SPECS = KS_P, KS_D, SPLIT_P, CEILING_P, CEILING_D, TRUTH_RATIO, TOW, AVERAGE_GAP = family("forget-quality.")
 
 
-class RatioSample(StrEnum):
-    """Samples of log truth ratios."""
-
-    FORGET = "ratios.forget"
-    SECOND = "ratios.forget-second"
-    """Further forget examples, none of them among the first."""
-    RETAIN = "ratios.retain"
-
-
-class HitSample(StrEnum):
-    """Samples of hits among the first ten, 1 or 0."""
-
-    FORGET = "hits.forget-test"
-    RETAIN = "hits.retain-train"
-    TEST = "hits.retain-test"
+FORGET_RATIOS, MORE_FORGET_RATIOS, RETAIN_RATIOS = "ratios.forget", "ratios.forget-second", "ratios.retain"
+"""Samples of log truth ratios; no forget example is in both."""
+HITS = ("hits.forget-test", "hits.retain-train", "hits.retain-test")
+"""Samples of hits among the first ten, 1 or 0."""
 
 
 class ForgetQualityConfig(StrictModel):
@@ -115,17 +104,14 @@ class ForgetQuality(Measurement):
                 "some forgotten item has no other item in the catalogue that could be a wrong answer to it"
             )
         samples: dict[str, NDArray[np.generic]] = {
-            RatioSample.FORGET: forget[: config.examples],
-            RatioSample.SECOND: forget[config.examples :][: config.examples],
-            RatioSample.RETAIN: retain[np.isfinite(retain)][: config.examples],
+            FORGET_RATIOS: forget[: config.examples],
+            MORE_FORGET_RATIOS: forget[config.examples :][: config.examples],
+            RETAIN_RATIOS: retain[np.isfinite(retain)][: config.examples],
         }
         split = subject.split
-        for name, examples in zip(HitSample, (split.test.forget, split.train.retain, split.test.retain), strict=True):
+        for name, examples in zip(HITS, (split.test.forget, split.train.retain, split.test.retain), strict=True):
             samples[name] = _hits(subject, name, examples, config.decoded, progress)
-        return Measured(
-            curve=_distributions({"forget": samples[RatioSample.FORGET], "retain": samples[RatioSample.RETAIN]}),
-            samples=samples,
-        )
+        return Measured(_distributions({"forget": samples[FORGET_RATIOS], "retain": samples[RETAIN_RATIOS]}), samples)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         run, original = own[""], references.original[""]
@@ -136,7 +122,13 @@ class ForgetQuality(Measurement):
         return (
             *values_or_reason((KS_P, KS_D, SPLIT_P), lambda: _against(run, *_measured(others, 1))),
             *values_or_reason((CEILING_P, CEILING_D), lambda: _distances(CEILING_P, CEILING_D, *_measured(oracles, 2))),
-            *_aggregates(run),
+            *(
+                user_mean(TRUTH_RATIO.name, group, values, beam=None, empty=_NO_TRAIN, interval=True)
+                for group, values in (
+                    (Group.FORGET, forget_aggregate(_of(run, FORGET_RATIOS))),
+                    (Group.RETAIN, retain_aggregate(_of(run, RETAIN_RATIOS))),
+                )
+            ),
             *values_or_reason((TOW, AVERAGE_GAP), lambda: _trade_off(run, others, original)),
         )
 
@@ -153,48 +145,38 @@ def _measured(oracles: Sequence[Measured], needed: int) -> Sequence[Measured]:
 
 def _against(run: Measured, oracle: Measured) -> tuple[MetricValue, ...]:
     """On the same examples; for the p-value of ``SPLIT_P`` on different ones, or halves where these are too few."""
-    first, second = _of(run, RatioSample.FORGET), _of(oracle, RatioSample.SECOND)
+    first, second = _of(run, FORGET_RATIOS), _of(oracle, MORE_FORGET_RATIOS)
     if len(second) < len(first):
         half = (len(first) + len(second)) // 2
-        first, second = first[:half], np.concatenate([_of(oracle, RatioSample.FORGET), second])[half:][:half]
+        first, second = first[:half], np.concatenate([_of(oracle, FORGET_RATIOS), second])[half:][:half]
     split = number(SPLIT_P.name, Group.FORGET, p_value(first, second), n=len(first), note=_note(len(first)))
     return (*_distances(KS_P, KS_D, run, oracle), split)
 
 
 def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
-    found = ks_distance(_of(one, RatioSample.FORGET), _of(other, RatioSample.FORGET))
-    note = _note(found.n)
+    distance, chance = ks_distance(_of(one, FORGET_RATIOS), _of(other, FORGET_RATIOS))
+    n = distance.n or 0
     return (
-        number(p.name, Group.FORGET, found.p, n=found.n, note=note),
-        number(d.name, Group.FORGET, found.d, n=found.n, interval=(found.low, found.high), note=note),
-    )
-
-
-def _aggregates(run: Measured) -> tuple[MetricValue, ...]:
-    return tuple(
-        user_mean(TRUTH_RATIO.name, group, values, beam=None, empty="no train examples in this group", interval=True)
-        for group, values in (
-            (Group.FORGET, forget_aggregate(_of(run, RatioSample.FORGET))),
-            (Group.RETAIN, retain_aggregate(_of(run, RatioSample.RETAIN))),
-        )
+        number(p.name, Group.FORGET, chance, n=n, note=_note(n)),
+        number(d.name, Group.FORGET, distance.value, n=n, interval=distance.interval, note=_note(n)),
     )
 
 
 def _trade_off(run: Measured, others: Sequence[Measured], original: Measured) -> tuple[MetricValue, ...]:
-    empty = [name.value for name in HitSample if not len(_of(run, name))]
+    empty = [name for name in HITS if not len(_of(run, name))]
     if empty:
         raise NotMeasurable(f"there are no examples for {', '.join(empty)}")
     (oracle,) = _measured(others, 1)
     if original.reason:
         raise NotMeasurable(original.reason)
-    hits = [np.stack([_of(model, name) for model in (run, oracle, original)], axis=1) for name in HitSample]
+    hits = [np.stack([_of(model, name) for model in (run, oracle, original)], axis=1) for name in HITS]
     n = sum(len(found) for found in hits)
-    accuracies = Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))
+    accuracies = np.stack([found.mean(axis=0) for found in hits], axis=1)
 
-    def valued(spec: MetricSpec, measure: Callable[[Accuracies], FloatArray]) -> MetricValue:
-        return number(spec.name, Group.ALL, float(measure(accuracies)), n=n, interval=interval(measure, hits))
+    def valued(spec: MetricSpec, measure: AccuracyDistance) -> MetricValue:
+        return number(spec.name, Group.ALL, float(measure(*accuracies)), n=n, interval=interval(measure, hits))
 
-    if not (accuracies.original > 0).all():
+    if not (accuracies[2] > 0).all():
         nothing = "the original recommender has no hit on some set, so that nothing can be in proportion to it"
         return (*unmeasured((TOW,), nothing), valued(AVERAGE_GAP, average_gap))
     return valued(TOW, tug_of_war), valued(AVERAGE_GAP, average_gap)
@@ -204,7 +186,7 @@ def _note(n: int) -> str | None:
     return f"on {n} examples instead of {FIXED}: the p-value is higher with fewer" if n < FIXED else None
 
 
-def _of(model: Measured, name: RatioSample | HitSample) -> FloatArray:
+def _of(model: Measured, name: str) -> FloatArray:
     return np.asarray(model.samples[name], dtype=np.float64)
 
 
@@ -223,16 +205,15 @@ def _distributions(ratios: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     )
 
 
-def _hits(subject: Subject, name: HitSample, examples: Examples, most: int, progress: Progress) -> FloatArray:
+def _hits(subject: Subject, name: str, examples: Examples, most: int, progress: Progress) -> FloatArray:
     """[n] hits of at most ``most`` examples as the model is served; the same examples for every model of a seed."""
     from genrec_unlearn_bench.evaluation.decode import decode, given_histories
 
     model = subject.recommender
-    order = numpy_generator(subject.seed, "forget-quality", name.value).permutation(len(examples))
+    order = numpy_generator(subject.seed, "forget-quality", name).permutation(len(examples))
     chosen = examples.subset(order[:most])
-    lists = decode(
-        model, given_histories(model, chosen), beam=BEAM, label=f"forget quality, {name.value}", progress=progress
-    )
+    histories, label = given_histories(model, chosen), f"forget quality, {name}"
+    lists = decode(model, histories, beam=BEAM, label=label, progress=progress)
     return np.asarray(lists.ranks(chosen.targets) > 0, dtype=np.float64)
 
 
@@ -261,19 +242,8 @@ def retain_aggregate(log_ratios: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(log_ratios, 0.0))))
 
 
-@dataclass(frozen=True)
-class KSDistance:
-    """A Kolmogorov-Smirnov distance with its 95 % interval, its p-value, and the examples n in each sample."""
-
-    d: float
-    low: float
-    high: float
-    p: float
-    n: int
-
-
-def ks_distance(first: FloatArray, second: FloatArray) -> KSDistance:
-    """Two-sample Kolmogorov-Smirnov test between two models' values [n] of the same examples, in the same order.
+def ks_distance(first: FloatArray, second: FloatArray) -> tuple[IntervalEstimate, float]:
+    """Kolmogorov-Smirnov distance between two models' values [n] of the same examples, in the same order, and p-value.
 
     The p-value is that of independent samples, as in TOFU, and so too high for samples of the same examples. The
     interval is D -+ the 95 % point of the largest error of F - G anywhere, by bootstrap over examples (pairs stay
@@ -289,7 +259,7 @@ def ks_distance(first: FloatArray, second: FloatArray) -> KSDistance:
     half = float(np.quantile(np.abs(drawn @ steps - between).max(axis=1), 0.95))
     found = ks_2samp(first, second)
     d = float(found.statistic)
-    return KSDistance(d, max(0.0, d - half), min(1.0, d + half), float(found.pvalue), n)
+    return IntervalEstimate(d, max(0.0, d - half), min(1.0, d + half), n), float(found.pvalue)
 
 
 def p_value(first: FloatArray, second: FloatArray) -> float:
@@ -298,32 +268,26 @@ def p_value(first: FloatArray, second: FloatArray) -> float:
     return float(ks_2samp(first, second).pvalue)
 
 
-@dataclass(frozen=True, eq=False)
-class Accuracies:
-    """Accuracies on the three sets, [..., 3] each."""
-
-    run: FloatArray
-    retrained: FloatArray
-    original: FloatArray
+AccuracyDistance = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""[...] from the accuracies of the run, the retrained and the original model on the three sets, [..., 3] each."""
 
 
-def tug_of_war(accuracies: Accuracies) -> FloatArray:
+def tug_of_war(run: FloatArray, retrained: FloatArray, original: FloatArray) -> FloatArray:
     """[...] product over the sets of 1 - min(1, |a(run) - a(retrained)| / a(original)): 1 is the retrained model.
 
     NaN where the original recommender hits nothing on some set.
     """
-    original = np.where(accuracies.original > 0, accuracies.original, np.nan)
-    gaps = np.minimum(1.0, np.abs(accuracies.run - accuracies.retrained) / original)
+    gaps = np.minimum(1.0, np.abs(run - retrained) / np.where(original > 0, original, np.nan))
     return np.asarray(np.prod(1.0 - gaps, axis=-1))
 
 
-def average_gap(accuracies: Accuracies) -> FloatArray:
+def average_gap(run: FloatArray, retrained: FloatArray, original: FloatArray) -> FloatArray:
     """[...] mean over the sets of |a(run) - a(retrained)|, in absolute accuracies (Fan et al. 2024,
     arXiv 2310.12508, who have more of them)."""
-    return np.asarray(np.abs(accuracies.run - accuracies.retrained).mean(axis=-1))
+    return np.asarray(np.abs(run - retrained).mean(axis=-1))
 
 
-def interval(measure: Callable[[Accuracies], FloatArray], hits: Sequence[FloatArray]) -> tuple[float, float]:
+def interval(measure: AccuracyDistance, hits: Sequence[FloatArray]) -> tuple[float, float]:
     """95 % percentile bootstrap of ``tug_of_war`` or ``average_gap``, paired: examples are drawn anew within each set.
 
     As a distance is never below 0, samples lean away from the retrained model where the run is about as good; the
@@ -334,12 +298,8 @@ def interval(measure: Callable[[Accuracies], FloatArray], hits: Sequence[FloatAr
     sets = []
     for found in hits:
         n = len(found)
-        blocks = [
-            generator.multinomial(n, np.full(n, 1 / n), size=BLOCK) @ found / n for _ in range(RESAMPLES // BLOCK)
-        ]
-        sets.append(np.concatenate(blocks))
-    run, retrained, original = np.moveaxis(np.stack(sets, axis=1), 2, 0)
-    values = measure(Accuracies(run, retrained, original))
-    low, high = np.nanquantile(values, [0.025, 0.975])
-    measured = float(measure(Accuracies(*np.stack([found.mean(axis=0) for found in hits], axis=1))))
+        drawn = (generator.multinomial(n, np.full(n, 1 / n), size=BLOCK) for _ in range(RESAMPLES // BLOCK))
+        sets.append(np.concatenate([counts @ found / n for counts in drawn]))
+    low, high = np.nanquantile(measure(*np.moveaxis(np.stack(sets, axis=1), 2, 0)), [0.025, 0.975])
+    measured = float(measure(*np.stack([found.mean(axis=0) for found in hits], axis=1)))
     return float(np.fmin(low, measured)), float(np.fmax(high, measured))

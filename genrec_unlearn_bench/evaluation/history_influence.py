@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
-from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.exposure import concept_places
 from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
@@ -43,9 +43,9 @@ def measure_influence(context: EvaluationContext, lists: GroupLists, progress: P
         ``change_*`` (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
-    from genrec_unlearn_bench.evaluation.decode import decode, history_limit
+    from genrec_unlearn_bench.evaluation.decode import decode
 
-    limit = history_limit(context.ranker)
+    limit = context.ranker.history_limit if isinstance(context.ranker, Recommender) else None
     raw = _window(lists.histories, limit)
     concept = concept_places(context.split, raw.items, raw.users)
     others = (raw.items != PAD) & ~concept
@@ -89,8 +89,7 @@ def matched_places(candidates: BoolArray, wanted: BoolArray, generator: np.rando
     """[B, T] for each wanted place of a row, from the last to the first, the nearest candidate that is still free.
 
     Of two that are equally near, one is drawn. Rows with fewer candidates than wanted places take all candidates.
-
-    Args:        candidates, wanted: [B, T] each, disjoint.
+    ``candidates`` and ``wanted`` [B, T] are disjoint.
     """
     free, taken = candidates.copy(), np.zeros_like(candidates)
     places = np.arange(candidates.shape[1])
@@ -106,12 +105,8 @@ def matched_places(candidates: BoolArray, wanted: BoolArray, generator: np.rando
 
 
 def _same_from_end(places: BoolArray, others: BoolArray, read: BoolArray) -> BoolArray:
-    """[B, T'] the places in other histories that have as many retain items behind them.
-
-    Args:
-        places: [B, T] chosen places, some of ``others`` [B, T], the retain items of a history.
-        read: [B, T'] the retain items of the same history as it is read.
-    """
+    """[B, T'] the places of ``read`` [B, T'], the retain items of histories as they are read, that have as many retain
+    items behind them as the chosen ``places`` have among ``others`` [B, T]."""
     wanted = np.zeros((len(places), max(others.shape[1], read.shape[1]) + 1), dtype=np.bool_)
     rows, columns = np.nonzero(places)
     wanted[rows, _behind(others)[rows, columns]] = True
@@ -137,22 +132,11 @@ def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
         for key, column in (("js", "js"), ("change@10", "change")):
             forget, other = block.numbers(f"{column}_forget"), block.numbers(f"{column}_{control}")
             skipped = int((affected & ~np.isfinite(forget)).sum())
-            note = (
-                f"{skipped} examples left out: fewer other items than concept items in the history" if skipped else None
-            )
-            empty = note or "no test example has a concept item in its history"
+            left_out = f"{skipped} examples left out: fewer other items than concept items in the history"
+            note, none = left_out if skipped else None, "no test example has a concept item in its history"
+            shared: dict[str, Any] = {"beam": block.beam, "empty": note or none, "note": note, "interval": True}
             for suffix, values in (("", forget), (f"-{control}", other), ("-excess", forget - other)):
-                out.append(
-                    user_mean(
-                        f"{family}.{key}{suffix}",
-                        block.group,
-                        values,
-                        beam=block.beam,
-                        empty=empty,
-                        note=note,
-                        interval=True,
-                    )
-                )
+                out.append(user_mean(f"{family}.{key}{suffix}", block.group, values, **shared))
     return out
 
 

@@ -48,9 +48,7 @@ _BOUNDS: tuple[tuple[str, _Terms, _Terms], ...] = (
 def check_bounds(numbers: Mapping[str, float], *, tolerance: float = TOLERANCE) -> list[str]:
     """The bounds that one set of ranking metrics breaks, as sentences; those over absent metrics are skipped.
 
-    Args:
-        numbers: Some or all of hr@1, hr@5, hr@10, ndcg@5, ndcg@10, mrr@10.
-        tolerance: How much a bound may be missed by (0.0011 for tables rounded to three places).
+    ``tolerance``: how much a bound may be missed by (0.0011 for tables rounded to three places).
     """
     broken = []
     for name, smaller, larger in _BOUNDS:

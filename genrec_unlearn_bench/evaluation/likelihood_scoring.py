@@ -22,8 +22,8 @@ from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 
 MOST = 2000
 """Most examples of a group."""
@@ -40,10 +40,7 @@ LOGITS = 2**25
 
 
 def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    """All four groups under the model, in its own SIDs and in the original ones, as arrays by name for ``scored``.
-
-    A group may be empty.
-    """
+    """All four groups under the model, in its own SIDs and in the original ones, as arrays by name for ``scored``."""
     groups = {
         ExampleGroup.FORGET_TRAIN: subject.split.train.forget,
         ExampleGroup.FORGET_HOLDOUT: subject.holdout.forget,
@@ -71,28 +68,21 @@ def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[n
 def drawn(examples: Examples, group: ExampleGroup, seed: int) -> Examples:
     """At most ``MOST`` examples in random order, the same for every model of a seed.
 
-    Without those whose history holds the target already: there are none among the holdout, whose pairs are taken out of
-    all histories, so that a model which only repeats histories would seem to know its members.
+    Without those whose history, as far as it goes back, holds the target already: there are none among the holdout,
+    whose pairs are taken out of all histories, so that a model which only repeats histories would seem to know its
+    members.
     """
-    fresh = examples.subset(~_repeated(examples))
+    repeated = np.zeros(len(examples), dtype=np.bool_)
+    for first in range(0, len(examples), CHUNK):
+        rows = np.arange(first, min(first + CHUNK, len(examples)))
+        repeated[rows] = (examples.histories(rows=rows).items == examples.targets[rows, None]).any(axis=1)
+    fresh = examples.subset(~repeated)
     return fresh.subset(numpy_generator(seed, "likelihoods", group.value).permutation(len(fresh))[:MOST])
 
 
-def _repeated(examples: Examples) -> BoolArray:
-    """[M] whether the history, as far as it goes back, holds the target."""
-    out = np.zeros(len(examples), dtype=np.bool_)
-    for first in range(0, len(examples), CHUNK):
-        rows = np.arange(first, min(first + CHUNK, len(examples)))
-        out[rows] = (examples.histories(rows=rows).items == examples.targets[rows, None]).any(axis=1)
-    return out
-
-
 def wrong_items(features: ItemFeatures, table: SidTable, targets: IntArray, concept: BoolArray) -> IntArray:
-    """[len(targets), 5] wrong answers: the semantic neighbours P(i) of each target, -1 where the catalogue has fewer.
-
-    Neighbours are those of ``positive_set`` in the original table, the same for every model. Only where the concept
-    leaves fewer than five are concept items let in.
-    """
+    """[len(targets), 5] wrong answers: the neighbours P(i) of each target in the original table, the same for every
+    model; -1 where the catalogue has fewer. Only where the concept leaves fewer than five are concept items let in."""
     distinct, row = np.unique(targets, return_inverse=True)
     found = positive_set(features, table, distinct, concept, WRONG)
     short = (found < 0).any(axis=1)

@@ -60,11 +60,13 @@ class GroupLists:
 
 def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[int, int]) -> TensorFile:
     """An open file for the lists of groups of so many test examples, of so many places at each beam."""
-    shapes: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-    for group, examples in rows.items():
-        for beam, width in widths.items():
-            shapes[f"{_array_name(group, beam)}.items"] = np.dtype(np.int32), (examples, width)
-            shapes[f"{_array_name(group, beam)}.log_probs"] = np.dtype(np.float32), (examples, width)
+    kinds: dict[str, np.dtype[Any]] = {"items": np.dtype(np.int32), "log_probs": np.dtype(np.float32)}
+    shapes = {
+        f"{_array_name(group, beam)}.{name}": (kind, (examples, width))
+        for group, examples in rows.items()
+        for beam, width in widths.items()
+        for name, kind in kinds.items()
+    }
     return TensorFile(path, shapes)
 
 
@@ -80,12 +82,8 @@ def read_lists(path: Path) -> Lists:
     """Read a file of ranked lists. Raises CorruptArtefact for anything else than such a file."""
     try:
         arrays = read_tensors(path)
-        return {
-            (group, beam): _ranking(arrays[f"{name}.items"], arrays[f"{name}.log_probs"])
-            for group in TEST_GROUPS
-            for beam in BEAMS
-            for name in [_array_name(group, beam)]
-        }
+        pairs = {(group, beam): _array_name(group, beam) for group in TEST_GROUPS for beam in BEAMS}
+        return {pair: _ranking(arrays[f"{name}.items"], arrays[f"{name}.log_probs"]) for pair, name in pairs.items()}
     except (OSError, KeyError, ValueError) as fault:
         raise CorruptArtefact(
             f"the ranked lists cannot be read: {type(fault).__name__}: {fault}",
@@ -120,7 +118,7 @@ def jensen_shannon(first: Ranking, second: Ranking) -> FloatArray:
         q_of_left = (same * q[:, None, :]).sum(axis=2)
         # Half of q * log2(q / (q / 2)).
         only_right = 0.5 * np.where(same.any(axis=1), 0.0, q).sum(axis=1)
-        rest = _divergence_terms(_rest(p), _rest(q))
+        rest = _divergence_terms(*(np.maximum(1.0 - each.sum(axis=1), 0.0) for each in (p, q)))
         out[rows] = _divergence_terms(p, q_of_left).sum(axis=1) + only_right + rest
     return np.clip(out, 0.0, 1.0)
 
@@ -141,10 +139,6 @@ def _probabilities(log_probs: NDArray[np.float32], items: NDArray[np.int64]) -> 
     return np.asarray(chances / np.maximum(chances.sum(axis=1, keepdims=True), 1.0))
 
 
-def _rest(chances: FloatArray) -> FloatArray:
-    return np.asarray(np.maximum(1.0 - chances.sum(axis=1), 0.0))
-
-
 def _divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     """Contribution of cells with probabilities p and q, 0 log 0 being 0."""
     middle = np.where(p + q > 0, (p + q) / 2, 1.0)
@@ -154,18 +148,12 @@ def _divergence_terms(p: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
-    """Cosine of each list's first item, and the mean over its items, with the target: two [M] float64.
+    """Cosine of the first of each list's items [M, k], and the mean over them, with the target [M]: two [M] float64.
 
-    Places without an item (-1) and items whose feature row is zero (no text) are left out of the mean. NaN where
+    Empty places (-1) and items whose row of ``features`` [N, D] is zero (no text) are left out of the mean. NaN where
     nothing is left, or where the target has no text.
-
-    Args:
-        lists: [M, k] item ids, -1 at empty places.
-        targets: [M].
-        features: [N, D]; rows need not have unit length.
     """
-    first = np.full(len(lists), np.nan)
-    mean = np.full(len(lists), np.nan)
+    first, mean = np.full(len(lists), np.nan), np.full(len(lists), np.nan)
     if lists.shape[1] == 0:
         return first, mean
     norms = _norms(features, lists, targets)
@@ -186,10 +174,7 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
 
 def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) -> FloatArray:
     """[N] lengths of the rows that are looked at, 0 elsewhere: the lists of a large catalogue name few of its items."""
-    used = np.zeros(len(features), dtype=np.bool_)
-    used[lists[lists >= 0]] = True
-    used[targets] = True
-    rows = np.flatnonzero(used)
+    rows = np.union1d(lists[lists >= 0], targets)
     out = np.zeros(len(features))
     for start in range(0, len(rows), SIMILARITY_CHUNK):
         part = rows[start : start + SIMILARITY_CHUNK]

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.progress import Progress
 
-CURVE = "curve.parquet"
-SAMPLES = "samples.safetensors"
-OUTCOME = "outcome.json"
-INDEX = "parts.json"
-
+CURVE, SAMPLES, OUTCOME, INDEX = "curve.parquet", "samples.safetensors", "outcome.json", "parts.json"
 MODEL_COLUMN = "model"
 """First column of a published table: run, original, retrain, retrain 1 … or untrained."""
 
@@ -145,12 +141,10 @@ class ExtraMetrics:
 
 
 def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References]], oracles: int) -> ExtraMetrics:
-    """Turn what was measured on all models into metric values and published tables.
+    """Turn what was measured on all models, the run's parts and the references of each measurement, into metric values
+    and published tables. ``oracles``: how many the run has.
 
-    Args:
-        measured: For each measurement, the run's parts and the same on its references. A model that is the run and a
-            reference at once is recognised by being the same object or read from the same folder.
-        oracles: How many oracles the run has.
+    A model that is the run and a reference at once is the same object or read from the same folder.
     """
     values: list[MetricValue] = []
     retrained: list[list[MetricValue]] = [[] for _ in range(oracles)]

@@ -79,30 +79,23 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """The same measurement, by part, on the models that a run is compared with.
-
-    Attributes:
-        original: The model before unlearning.
-        oracles: Retrained models, the run's own first; empty where none were trained.
-        untrained: A model of the same shape with random weights, where the measurement asked for it.
-        row: Name of the row that is measured: a reference row may be its own reference.
-    """
+    """The same measurement, by part, on the models that a run is compared with."""
 
     original: Mapping[str, Measured]
     oracles: Sequence[Mapping[str, Measured]]
+    """Retrained models, the run's own first; empty where none were trained."""
     untrained: Mapping[str, Measured] | None = None
+    """A model of the same shape with random weights, where the measurement asked for it."""
     row: str = ""
+    """Name of the row that is measured: a reference row may be its own reference."""
 
 
 @dataclass(frozen=True)
 class SharedPass:
-    """A pass over a model whose arrays several measurements use (hidden states, likelihoods).
+    """A pass over a model whose arrays several measurements use (hidden states, likelihoods); ``name`` is its stage's.
 
-    Attributes:
-        name: Unique; names the stage.
-        target: ``module:function``. The function takes a ``Subject`` and a ``Progress``, returns arrays by name, and
-            raises NotMeasurable where the pass cannot be taken.
-        version: Raised by hand when the arrays can change.
+    ``target`` is ``module:function``. The function takes a ``Subject`` and a ``Progress``, returns arrays by name, and
+    raises NotMeasurable where the pass cannot be taken. ``version`` is raised by hand when the arrays can change.
     """
 
     name: str
@@ -152,9 +145,7 @@ class Measurement(ABC):
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         """Measure one part of one model; raises NotMeasurable with the reason where that cannot be done.
 
-        Args:
-            config: The outcome of ``config`` with the user's changes (``--set-measure``).
-            progress: ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
+        ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
         """
         measured: Measured = imported(self.target)(subject, part, config, progress)
         return measured
@@ -176,6 +167,10 @@ class IntervalEstimate:
     @property
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
+
+    def columns(self, name: str) -> dict[str, float]:
+        """``name``, ``name_low`` and ``name_high`` of a curve."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:

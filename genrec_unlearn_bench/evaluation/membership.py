@@ -103,17 +103,12 @@ class MembershipConfig(StrictModel):
     """Share of a target's tokens that Min-k % and Min-k %++ look at."""
 
 
-def sample_name(group: Group, space: str, score: str, *, members: bool) -> str:
-    return f"{group.value}.{space}.{score}.{'members' if members else 'holdout'}"
-
-
 def _stored(samples: Mapping[str, NDArray[np.generic]], group: Group, space: str, score: str) -> MemberScores | None:
     """The scores that ``Membership.measure`` stored; None where a group or space has none."""
-    names = [sample_name(group, space, score, members=members) for members in (True, False)]
-    if any(name not in samples for name in names):
+    members, holdout = (samples.get(f"{group.value}.{space}.{score}.{side}") for side in ("members", "holdout"))
+    if members is None or holdout is None:
         return None
-    members, holdout = (np.asarray(samples[name], dtype=np.float64) for name in names)
-    return members, holdout
+    return members.astype(np.float64), holdout.astype(np.float64)
 
 
 class Membership(Measurement):
@@ -146,9 +141,9 @@ class Membership(Measurement):
                 )
             if few < config.least:
                 continue
-            for are_members, examples in ((True, members), (False, holdout)):
+            for side, examples in (("members", members), ("holdout", holdout)):
                 for (space, score), values in _scores(parts[examples], config.share):
-                    samples[sample_name(group, space, score, members=are_members)] = values[: config.examples]
+                    samples[f"{group.value}.{space}.{score}.{side}"] = values[: config.examples]
         return Measured(curve=_curve(samples), samples=samples)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
@@ -178,14 +173,10 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
             scores = _stored(samples, group, space, score)
             if scores is None:
                 continue
-            numbers = {"auc": area(*scores), "tpr": rate(*scores) if len(scores[1]) >= ONE_IN else unknown}
-            bounds = {
-                key: number
-                for name, found in numbers.items()
-                for key, number in ((name, found.value), (f"{name}_low", found.low), (f"{name}_high", found.high))
-            }
-            sizes = {"n_members": len(scores[0]), "n_holdout": len(scores[1])}
-            rows.append({"score": score, "space": space, "group": group.value, **bounds, **sizes})
+            row: dict[str, object] = {"score": score, "space": space, "group": group.value}
+            row |= area(*scores).columns("auc")
+            row |= (rate(*scores) if len(scores[1]) >= ONE_IN else unknown).columns("tpr")
+            rows.append({**row, "n_members": len(scores[0]), "n_holdout": len(scores[1])})
     return pd.DataFrame(rows)
 
 
@@ -349,7 +340,10 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     same order, share each draw. Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
     """
     grids = [kernel(*scores) for scores in (own, retrained)]
-    value = _leak(*(grid.mean() for grid in grids))
+    own_area, area_of_retrained = (float(grid.mean()) for grid in grids)
+    if area_of_retrained >= 1.0:
+        raise ValueError("the retrained model's AUC is 1")
+    value = 100.0 * ((1.0 - own_area) - (1.0 - area_of_retrained)) / (1.0 - area_of_retrained)
     m, n = grids[0].shape
     generator = numpy_generator(0, "membership", "privleak")
     drawn = []
@@ -361,9 +355,3 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     leaks = 100.0 * (own_rest - rest)[rest > 0] / rest[rest > 0]
     low, high = np.quantile(leaks, [0.025, 0.975])
     return IntervalEstimate(value, float(low), float(high))
-
-
-def _leak(own: float, retrained: float) -> float:
-    if retrained >= 1.0:
-        raise ValueError("the retrained model's AUC is 1")
-    return 100.0 * ((1.0 - own) - (1.0 - retrained)) / (1.0 - retrained)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.collateral import collateral_values, retain_near_values
-from genrec_unlearn_bench.evaluation.concept import concept_rate_values
-from genrec_unlearn_bench.evaluation.exposure import exposure_values
+from genrec_unlearn_bench.evaluation.exposure import concept_rate_values, exposure_values
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
 from genrec_unlearn_bench.evaluation.lists import similarity_values
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue

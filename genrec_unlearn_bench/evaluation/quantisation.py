@@ -29,7 +29,7 @@ from genrec_unlearn_bench.evaluation.measurement import (
     values_or_reason,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS, rank_metric, rate_interval, user_mean
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, TEST_GROUPS, rate_interval, user_mean
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -85,9 +85,8 @@ class Quantisation(Measurement):
 
         if part == "nf4" and not config.nf4:
             raise NotMeasurable("NF4 was not asked for (--set-measure quantisation.nf4=true)")
-        found = quantised_ranks(
-            subject, None if part == FULL else part, retain_examples=config.retain_examples, progress=progress
-        )
+        scheme = None if part == FULL else part
+        found = quantised_ranks(subject, scheme, retain_examples=config.retain_examples, progress=progress)
         return Measured(curve=_curve(part, found), samples=found)
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
@@ -130,7 +129,7 @@ def _per_example(parts: Mapping[str, Measured], part: str, metric: str, group: G
     found = parts.get(part)
     if found is None or found.reason:
         raise NotMeasurable(f"the {whose} was not measured" + (f": {found.reason}" if found is not None else ""))
-    return rank_metric(metric).of(_ranks_of(found.samples, group))
+    return _per_rank(found.samples, group, metric)
 
 
 def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *, what: str) -> MetricValue:
@@ -139,17 +138,16 @@ def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *
 
 
 def _scores(end: str, samples: Mapping[str, NDArray[np.generic]]) -> list[MetricValue]:
-    hits = [_hit_rate(f"quantisation.hr@10{end}", group, _ranks_of(samples, group)) for group in TEST_GROUPS]
-    gains = rank_metric("ndcg@10").of(_ranks_of(samples, Group.RETAIN))
-    return [*hits, user_mean(f"quantisation.ndcg@10{end}", Group.RETAIN, gains, beam=None, interval=True)]
-
-
-def _hit_rate(name: str, group: Group, ranks: NDArray[np.int64]) -> MetricValue:
-    n = len(ranks)
-    if not n:
-        return MetricValue(metric=name, group=group, value=None, n=0, note="no test examples in this group")
-    hits = int(rank_metric("hr@10").of(ranks).sum())
-    return number(name, group, hits / n, n=n, interval=rate_interval(hits, n))
+    out, name = [], f"quantisation.hr@10{end}"
+    for group in TEST_GROUPS:
+        hits = _per_rank(samples, group, "hr@10")
+        n, found = len(hits), int(hits.sum())
+        if n:
+            out.append(number(name, group, found / n, n=n, interval=rate_interval(found, n)))
+        else:
+            out.append(MetricValue(metric=name, group=group, value=None, n=0, note="no test examples in this group"))
+    gains = _per_rank(samples, Group.RETAIN, "ndcg@10")
+    return [*out, user_mean(f"quantisation.ndcg@10{end}", Group.RETAIN, gains, beam=None, interval=True)]
 
 
 def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFrame:
@@ -171,8 +169,8 @@ def _curve(scheme: str, samples: Mapping[str, NDArray[np.int64]]) -> pd.DataFram
     )
 
 
-def _ranks_of(samples: Mapping[str, NDArray[np.generic]], group: Group) -> NDArray[np.int64]:
-    return np.asarray(samples[group.value], dtype=np.int64)
+def _per_rank(samples: Mapping[str, NDArray[np.generic]], group: Group, metric: str) -> FloatArray:
+    return RANK_METRICS[metric](np.asarray(samples[group.value], dtype=np.int64))
 
 
 def paired_ratio(numerators: FloatArray, denominators: FloatArray, *, what: str) -> IntervalEstimate:

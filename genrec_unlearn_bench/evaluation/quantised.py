@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.decode import decode, given_histories
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
@@ -33,15 +32,9 @@ def quantised_ranks(
 ) -> Mapping[str, NDArray[np.int64]]:
     """Rank of every target in its list at beam 50 in the served SID space, 0 where it is not there.
 
-    Args:
-        scheme: int8, int4 or nf4; None measures the model as it is.
-
-    Returns:
-        ``forget`` [F] for the whole forget test, ``retain`` [R] for a sample of the retain test, the same for every
-        model of a seed, so that differences are paired; and ``bits`` [1] of the blocks' weights.
-
-    Raises:
-        NotMeasurable: No network, no test examples, or no way to quantise like that here.
+    ``scheme`` is int8, int4 or nf4; None measures the model as it is. Returns ``forget`` [F] for the whole forget test,
+    ``retain`` [R] for a sample of the retain test, the same for every model of a seed, so that differences are paired,
+    and ``bits`` [1] of the blocks' weights. Raises NotMeasurable without network, test examples or such a scheme.
     """
     recommender = subject.recommender
     if not isinstance(recommender, Recommender):
@@ -56,17 +49,12 @@ def quantised_ranks(
     recommender.module.eval()
     most = len(test.retain) if retain_examples is None else retain_examples
     retain = at_most(test.retain, most, subject.seed, "quantisation", "retain")
-    groups = {Group.FORGET.value: test.forget, Group.RETAIN.value: retain}
-    found = {
-        name: _ranks(recommender, part, f"{name} test, {scheme or 'full'}", progress) for name, part in groups.items()
-    }
-    return {**found, "bits": np.array([bits], dtype=np.int64)}
-
-
-def _ranks(recommender: Recommender, examples: Examples, label: str, progress: Progress) -> NDArray[np.int64]:
-    histories = given_histories(recommender, examples)
-    ranking = decode(recommender, histories, beam=WIDE_BEAM, label=label, progress=progress)
-    return np.asarray(ranking.ranks(examples.targets), dtype=np.int64)
+    found = {"bits": np.array([bits], dtype=np.int64)}
+    for name, examples in ((Group.FORGET.value, test.forget), (Group.RETAIN.value, retain)):
+        label, histories = f"{name} test, {scheme or 'full'}", given_histories(recommender, examples)
+        ranking = decode(recommender, histories, beam=WIDE_BEAM, label=label, progress=progress)
+        found[name] = np.asarray(ranking.ranks(examples.targets), dtype=np.int64)
+    return found
 
 
 def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) -> Recommender:
@@ -93,12 +81,7 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
 
 def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
     """The network's linear layers, without the two small ones inside each low-rank adapter."""
-    inside = {
-        id(part)
-        for layer in _adapted(module)
-        for part in layer.modules()
-        if part is not getattr(layer, "base_layer", 0)
-    }
+    inside = {id(part) for layer in _adapted(module) for part in layer.modules() if part is not layer.base_layer}
     for part in module.modules():
         if isinstance(part, nn.Linear) and id(part) not in inside:
             yield part

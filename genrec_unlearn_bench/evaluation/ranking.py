@@ -6,8 +6,9 @@ serve comparisons with repositories that compare strings of tokens, where items 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -83,37 +84,19 @@ def reciprocal(ranks: RankArray, k: int) -> FloatArray:
     return hit(ranks, k) / np.maximum(ranks, 1)
 
 
-@dataclass(frozen=True)
-class RankMetric:
-    """A metric that is a function of the target's rank alone."""
-
-    name: str
-    k: int
-    score: Callable[[RankArray, int], FloatArray]
-
-    def of(self, ranks: RankArray) -> FloatArray:
-        return self.score(ranks, self.k)
-
-
-RANK_METRICS = (
-    *(RankMetric(f"hr@{k}", k, hit) for k in (1, 5, 10)),
-    *(RankMetric(f"ndcg@{k}", k, gain) for k in (5, 10)),
-    RankMetric("mrr@10", 10, reciprocal),
-)
-
-_BY_NAME = {metric.name: metric for metric in RANK_METRICS}
-
-
-def rank_metric(name: str) -> RankMetric:
-    """The rank metric of that name; KeyError for any other name."""
-    return _BY_NAME[name]
+RANK_METRICS: Mapping[str, Callable[[RankArray], FloatArray]] = {
+    **{f"hr@{k}": partial(hit, k=k) for k in (1, 5, 10)},
+    **{f"ndcg@{k}": partial(gain, k=k) for k in (5, 10)},
+    "mrr@10": partial(reciprocal, k=10),
+}
+"""Metrics that are functions of the targets' ranks [M] alone: their values [M]."""
 
 
 def ranking_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
     return [
-        user_mean(metric.name, block.group, metric.of(block.integers("rank")), beam=block.beam)
+        user_mean(name, block.group, score(block.integers("rank")), beam=block.beam)
         for block in blocks
-        for metric in RANK_METRICS
+        for name, score in RANK_METRICS.items()
     ]
 
 

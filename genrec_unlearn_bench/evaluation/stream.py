@@ -112,9 +112,8 @@ def stream_times(
 ) -> tuple[MetricValue, ...]:
     """The metrics about cost, from the seconds of each request.
 
-    Args:
-        reason: Why the stream was not carried through, so that it has no cost as a whole; empty where it was.
-        fixed: The model was not made request by request.
+    ``reason``: why the stream was not carried through, so that it has no cost as a whole. ``fixed``: the model was not
+    made request by request.
     """
     total = sum(seconds)
     share = total / retrain_seconds if retrain_seconds else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
@@ -13,36 +12,25 @@ from genrec_unlearn_bench.registry import imported
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
 
-_MEASUREMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "probing": (
-            "probing.measurement:Probing",
-            "Can a linear probe on hidden states tell the concept, by site and layer?",
-        ),
-        "membership": (
-            "membership:Membership",
-            "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
-        ),
-        "forget-quality": (
-            "forget_quality:ForgetQuality",
-            "Are answers to forgotten examples distributed as the retrained model's?",
-        ),
-        "quantisation": (
-            "quantisation:Quantisation",
-            "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
-        ),
-        "relearning": (
-            "relearning.measurement:Relearning",
-            "Does the concept come back under fine-tuning faster than a retrained model learns it?",
-        ),
-    }
-)
-"""Name -> ``module:Class`` below ``genrec_unlearn_bench.evaluation``, and the question it answers."""
+_QUESTIONS = {
+    "probing": "Can a linear probe on hidden states tell the concept, by site and layer?",
+    "membership": "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
+    "forget-quality": "Are answers to forgotten examples distributed as the retrained model's?",
+    "quantisation": "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
+    "relearning": "Does the concept come back under fine-tuning faster than a retrained model learns it?",
+}
+_CLASSES = {
+    "probing": "probing.measurement:Probing",
+    "membership": "membership:Membership",
+    "forget-quality": "forget_quality:ForgetQuality",
+    "quantisation": "quantisation:Quantisation",
+    "relearning": "relearning.measurement:Relearning",
+}
 
 
 def measurements() -> Mapping[str, str]:
     """Names and questions of the measurements beyond the core, in the order in which they are taken."""
-    return {name: question for name, (_, question) in _MEASUREMENTS.items()}
+    return dict(_QUESTIONS)
 
 
 @dataclass(frozen=True)
@@ -59,10 +47,7 @@ class Suite:
     measurements: tuple[str, ...] = ()
 
 
-CORE = Suite("core")
-FULL = Suite("full", holdout=True, measurements=tuple(measurements()))
-
-_SUITES = MappingProxyType({suite.name: suite for suite in (CORE, FULL)})
+_SUITES = {"core": Suite("core"), "full": Suite("full", holdout=True, measurements=tuple(_QUESTIONS))}
 
 
 def suites() -> Mapping[str, Suite]:
@@ -80,20 +65,19 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
     suite = _SUITES[name]
     if not only:
         return suite
-    known = measurements()
     for wanted in only:
-        if wanted not in known:
-            raise UnknownName("measurement", wanted, known)
+        if wanted not in _QUESTIONS:
+            raise UnknownName("measurement", wanted, _QUESTIONS)
     if not suite.holdout:
         raise UsageError(
             f"the suite {name!r} takes the core measurements alone, and --measure names {', '.join(only)}",
             hint="use --suite full --measure NAME, or leave --measure out",
         )
-    return replace(suite, measurements=tuple(found for found in known if found in only))
+    return replace(suite, measurements=tuple(found for found in _QUESTIONS if found in only))
 
 
 def find_measurement(name: str) -> Measurement:
-    if name not in _MEASUREMENTS:
-        raise UnknownName("measurement", name, _MEASUREMENTS)
-    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()
+    if name not in _CLASSES:
+        raise UnknownName("measurement", name, _CLASSES)
+    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_CLASSES[name]}")()
     return measurement

@@ -39,9 +39,7 @@ def confidence(log_probs: FloatArray) -> FloatArray:
 
 def halves(shadows: int, units: int, generator: np.random.Generator) -> BoolArray:
     """[N, U] which of U units each of N shadows is trained on: shadows 2j and 2j + 1 share them out, half and half.
-
-    So every unit is in half of the shadows. Raises ValueError for an odd number of shadows.
-    """
+    Raises ValueError for an odd number of shadows."""
     if shadows % 2:
         raise ValueError(f"{shadows} shadows are no pairs")
     places = np.argsort(generator.random((shadows // 2, units)), axis=1)
@@ -53,11 +51,8 @@ def likelihood_ratios(confidences: FloatArray, included: BoolArray) -> FloatArra
     """[N, T] log N(x; in) - log N(x; out) of each shadow's confidence in each example: above 0, in is the likelier.
 
     The means of an example leave out the tested shadow and its partner; the variance of each side is shared by all
-    examples and leaves out the tested shadow alone, which is what makes four shadows enough.
-
-    Args:
-        confidences: [N, T] of T examples under N shadows, finite.
-        included: [N, T] which shadows were trained on which, in complementary pairs (``halves``).
+    examples and leaves out the tested shadow alone, which is what makes four shadows enough. ``included`` [N, T] is in
+    complementary pairs (``halves``).
     """
     shadows = len(confidences)
     out = np.empty_like(confidences)
@@ -117,11 +112,11 @@ def ulira_values(confidences: FloatArray, included: BoolArray) -> tuple[MetricVa
         for drawn in generator.integers(examples, size=(DRAWS, examples))
     ]
     out: list[MetricValue] = []
+    outside = int((~included).sum())
     for spec in SPECS:
         name = spec.name.split(".")[1]
-        if name == "tpr" and int((~included).sum()) < _ONE_IN:
-            reason = f"one false positive in {_ONE_IN} cannot be resolved with {int((~included).sum())} judgements"
-            out += unmeasured([spec], reason)
+        if name == "tpr" and outside < _ONE_IN:
+            out += unmeasured([spec], f"one false positive in {_ONE_IN} cannot be resolved with {outside} judgements")
             continue
         value = found[name]
         low, high = np.quantile([one[name] for one in resampled], [0.025, 0.975])

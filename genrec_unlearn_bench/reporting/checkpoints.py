@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-_RANKS = {metric.name: metric for metric in RANK_METRICS}
 _SIMILARITIES = {
     "similarity.first": "first_similarity",
     "similarity.mean@10": "mean_similarity",
@@ -43,7 +42,7 @@ _SIMILARITIES = {
     "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
 }
 _EXPOSED = tuple(f"{family}.{name}" for family in ("worst-case", "exposed") for name in ("hr@10", "ndcg@10"))
-USER_METRICS = (*_RANKS, *_SIMILARITIES, "concept-rate@10", *_EXPOSED)
+USER_METRICS = (*RANK_METRICS, *_SIMILARITIES, "concept-rate@10", *_EXPOSED)
 """Metrics that have one value for each test example in the per-user table."""
 
 
@@ -61,8 +60,8 @@ class CheckpointPair:
 
 def user_values(block: UserBlock, metric: str) -> FloatArray:
     """[M] one of ``USER_METRICS`` for each test example, NaN where it was not measured."""
-    if metric in _RANKS:
-        return _RANKS[metric].of(block.integers("rank"))
+    if metric in RANK_METRICS:
+        return RANK_METRICS[metric](block.integers("rank"))
     if metric in _EXPOSED:
         return exposed_values(block, metric)
     if metric in _SIMILARITIES:

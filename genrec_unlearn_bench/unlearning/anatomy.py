@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from genrec_unlearn_bench.backbones.recommender import Context, Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
 Activations = tuple[Tensor, Tensor]
@@ -41,9 +41,7 @@ class Block:
     """One transformer block.
 
     Attributes:
-        index: Position in its stack, from 0.
-        name: Name of ``module`` in ``recommender.module``.
-        module: Its output is the residual stream after the block.
+        name: Name of ``module`` in ``recommender.module``; the module's output is the residual stream after the block.
         mlp: Feed-forward layer; its output is added to the residual stream.
         down: W_out [D, F]; column j of its weight is the value vector v_j of neuron j, its input the activations.
         gated: Activations may be negative (SwiGLU); otherwise they are ReLU outputs.
@@ -74,22 +72,16 @@ class Anatomy:
     lens: Callable[[Tensor], Tensor]
 
     def at_targets(self, caught: Tensor, context: Context, length: int, *, rows: Tensor | None = None) -> Tensor:
-        """[R, L, D] the positions of a decoder module's output that predict the targets' tokens.
-
-        Args:
-            caught: [B or packed, positions, D] output of the module during ``decode(context, …, rows=rows)``.
-            length: L, tokens per target.
-        """
+        """[R, L, D] the positions that predict the targets' L = ``length`` tokens, of a decoder module's output
+        ``caught`` [B or packed, positions, D] during ``decode(context, …, rows=rows)``."""
         if not self.causal:
             return caught if rows is None else SharedTargets.of(rows, len(context.mask)).unpack(caught, length)
         rows = torch.arange(len(context.mask), device=caught.device) if rows is None else rows
         return Packing.of(context.mask, rows, length).unpack(caught, context.mask.shape[1], length)
 
     def at_history(self, caught: Tensor, context: Context) -> Tensor:
-        """[B, S, D] the input positions, aligned with ``context.mask`` and ``context.position_items``.
-
-        ``caught`` is the output of an encoder module during ``encode`` (T5), or of a causal model's during ``decode``.
-        """
+        """[B, S, D] the input positions, aligned with ``context.mask``, of an encoder module's output during ``encode``
+        (T5), or of a causal model's during ``decode``."""
         return caught[:, : context.mask.shape[1]]
 
     @property
@@ -126,11 +118,9 @@ def mlp_activations(
 ) -> Iterator[list[Activations]]:
     """Iterate over batches of every block's feed-forward outputs, without gradients.
 
-    Encoder blocks: the history's positions. Decoder blocks: those that predict the target's tokens. Padding is masked.
-
-    Args:
-        prompts: Include a causal model's prompt positions (each position once).
-        inputs: Yield the neurons' activations [B, P, F] instead, which W_out turns into the output.
+    Encoder blocks: the history's positions. Decoder blocks: those that predict the target's tokens, with ``prompts``
+    a causal model's prompt positions too (each once). ``inputs`` yields the neurons' activations [B, P, F] instead,
+    which W_out turns into the output.
     """
     body = anatomy(recommender)
     modules: list[nn.Module] = [block.down if inputs else block.mlp for block in blocks]
@@ -166,15 +156,10 @@ class _LastModuleReached(Exception):
 
 @contextmanager
 def tapped(modules: Sequence[nn.Module], *, stop: bool = False, inputs: bool = False) -> Iterator[list[Tensor]]:
-    """Collect each module's latest output (its first element if it is a tuple).
+    """Collect each module's latest output (its first element if it is a tuple), in a list filled while the block runs.
 
-    Args:
-        stop: End the forward pass once the last of ``modules`` has run. This leaves the ``with`` block as well, so
-            statements after the call are not executed.
-        inputs: Collect the first input instead of the output.
-
-    Yields:
-        One tensor per module, in the order of ``modules``, filled in while the block runs.
+    ``inputs`` collects the first input instead. ``stop`` ends the forward pass once the last of ``modules`` has run;
+    this leaves the ``with`` block as well, so statements after the call are not executed.
     """
     caught: list[Tensor] = [Tensor()] * len(modules)
     last = len(modules) - 1
@@ -203,8 +188,7 @@ def _t5(recommender: T5Recommender) -> Anatomy:
     scale = model.model_dim**-0.5 if model.config.scale_decoder_outputs else 1.0
 
     def lens(states: Tensor) -> Tensor:
-        logits: Tensor = model.lm_head(model.decoder.final_layer_norm(states) * scale)
-        return logits
+        return cast(Tensor, model.lm_head(model.decoder.final_layer_norm(states) * scale))
 
     def blocks(stack: Stack) -> Iterator[Block]:
         for index, block in enumerate(getattr(model, stack.value).block):

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
+from genrec_unlearn_bench.unlearning.likelihood import mean_nll
 from genrec_unlearn_bench.unlearning.method import MethodConfig
-from genrec_unlearn_bench.unlearning.reference import mean_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
@@ -68,22 +68,19 @@ class Phase:
     """A part of a training that has several, or that ends for a reason of its own.
 
     Warm-up and ceiling are those of one phase; the limit on steps holds for all of them together.
-
-    Attributes:
-        stage: Name in the log and in notes, by which the batches are drawn.
-        epochs: Passes over the forget set; None for those of the configuration.
-        optimizer: The optimiser of an earlier phase, with its state; None makes an AdamW.
-        steps_before: Steps of earlier phases.
-        after_step: Called after each step, for what a second optimiser trains.
-        stop: Gives the reason to stop after the step with these terms; empty to go on.
     """
 
     stage: str = STAGE
+    """Name in the log and in notes, by which the batches are drawn."""
     epochs: int | None = None
+    """Passes over the forget set; None for those of the configuration."""
     optimizer: torch.optim.Optimizer | None = None
+    """The optimiser of an earlier phase, with its state; None makes an AdamW."""
     steps_before: int = 0
     after_step: Callable[[], None] = lambda: None
+    """Called after each step, for what a second optimiser trains."""
     stop: Callable[[Mapping[str, float]], str] = lambda terms: ""
+    """Gives the reason to stop after the step with these terms; empty to go on."""
 
 
 WHOLE = Phase()
@@ -121,10 +118,13 @@ def descend(
         parameters: Parameters to train, while all others are frozen; None means all that require gradients.
         batches: Batches of an epoch, by its index; None means ``paired_batches`` of the request's train part.
     """
+
+    def paired(epoch: int) -> Iterator[PairedBatch]:
+        return paired_batches(request.train, config.batch_size, numpy_generator(request.seed, phase.stage, epoch))
+
     trained = [p for p in (model.module.parameters() if parameters is None else parameters) if p.requires_grad]
-    drawn = partial(_paired, request, config.batch_size, phase.stage) if batches is None else batches
     with _only(model.module, trained):
-        taken = _descend(model, request, config, step, progress, trained, drawn, phase)
+        taken = _descend(model, request, config, step, progress, trained, batches or paired, phase)
     model.module.zero_grad(set_to_none=True)
     model.module.eval()
     progress.optimiser_steps = (progress.optimiser_steps or 0) + taken
@@ -155,7 +155,8 @@ def _descend(
             for group in optimizer.param_groups:
                 group["lr"] = config.lr * _warmup_factor(done, total, config.warmup)
             model.module.zero_grad(set_to_none=True)
-            terms = {name: _as_float(value) for name, value in step(batch).items()}
+            found = step(batch)
+            terms = {name: float(term.detach() if isinstance(term, Tensor) else term) for name, term in found.items()}
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
             progress.log(phase.stage, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
@@ -170,14 +171,6 @@ def _descend(
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
         return stop(ceiling.steps_kept(done), CEILING, done)
     return done
-
-
-def _paired(request: ForgetRequest, size: int, stage: str, epoch: int) -> Iterator[PairedBatch]:
-    return paired_batches(request.train, size, numpy_generator(request.seed, stage, epoch))
-
-
-def _as_float(value: Tensor | float) -> float:
-    return float(value.detach()) if isinstance(value, Tensor) else float(value)
 
 
 def _warmup_factor(done: int, total: int, share: float) -> float:
@@ -219,7 +212,7 @@ class _RetainCeiling:
 
     def exceeded(self) -> bool:
         """True, after restoring the kept weights, if the ceiling is exceeded."""
-        if len(self._examples) and not self._nll() <= self._limit:
+        if not self._nll() <= self._limit:
             with torch.no_grad():
                 for parameter, kept in zip(self._parameters, self._kept, strict=True):
                     parameter.copy_(kept)

@@ -21,9 +21,9 @@ from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
@@ -88,11 +88,10 @@ class Contexts:
         self._nearest[concept] = positive_set(request.features, table, concept, affected, 1)[:, 0]
 
     def draw(self, histories: Histories, generator: np.random.Generator) -> Contrast:
-        """Draw contexts of histories.
+        """Expert: the m oldest items that are not concept items are replaced by random concept items of the user.
 
-        Expert: the m oldest items that are not concept items are replaced by random concept items of the user. Novice:
-        concept items are replaced by their nearest retain items (a random one if there is none); a history without
-        concept items has its m oldest replaced by random retain items, so that both contexts differ from it as much.
+        Novice: concept items are replaced by their nearest retain items (a random one if there is none); a history
+        without concept items has its m oldest replaced by random retain items, so that both contexts differ as much.
         """
         items = histories.items
         concept = self.forgotten.marked(items, histories.users)
@@ -113,24 +112,13 @@ class Contexts:
 class GuidedSession:
     """A ``DecoderSession`` with log-probabilities log p0 - weight (log p+ - log p-), normalised.
 
-    All three sessions decode the same beams. A window is normalised by itself: over the full vocabulary, the ratio of
-    two tiny probabilities of unused tokens could dominate.
-
-    Args:
-        floor: Tokens less likely than this share of the likeliest under ``base`` are ranked last; 0 disables it.
+    All three sessions (base, expert and novice) decode the same beams. A window is normalised by itself: over the full
+    vocabulary, the ratio of two tiny probabilities of unused tokens could dominate. Tokens less likely than the share
+    ``floor`` of the likeliest under ``base`` are ranked last; 0 disables it.
     """
 
-    def __init__(
-        self,
-        base: DecoderSession,
-        expert: DecoderSession,
-        novice: DecoderSession,
-        *,
-        weight: float,
-        floor: float = 0.0,
-    ) -> None:
-        self._sessions = (base, expert, novice)
-        self._weight, self._floor = weight, floor
+    def __init__(self, *sessions: DecoderSession, weight: float, floor: float = 0.0) -> None:
+        self._sessions, self._weight, self._floor = sessions, weight, floor
 
     def start_window(self, window: slice) -> Tensor:
         return self._combined([s.start_window(window).log_softmax(-1) for s in self._sessions])
@@ -190,9 +178,8 @@ def guided_items(
 
 def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> BoolArray:
     """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
-    blocked = np.zeros(len(sid), dtype=np.bool_)
-    if recommender.serving.blocked is not None:
-        blocked |= recommender.serving.blocked
+    served = recommender.serving.blocked
+    blocked = np.zeros(len(sid), dtype=np.bool_) if served is None else served.copy()
     if not contexts.forgotten.by_user:
         pool, _, _ = contexts.forgotten.pools(np.zeros(1, dtype=np.int64))
         blocked |= np.isin(sid, sid[pool])

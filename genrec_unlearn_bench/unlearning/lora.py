@@ -20,11 +20,6 @@ from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import Block, anatomy
 
 
-def all_blocks(recommender: Recommender) -> tuple[Block, ...]:
-    """All blocks, the encoder's first."""
-    return anatomy(recommender).blocks
-
-
 def early_blocks(recommender: Recommender) -> tuple[Block, ...]:
     """The blocks between an eighth and a quarter of each stack's depth: ELM's 4 to 7 of 32.
 
@@ -63,13 +58,8 @@ def has_adapters(module: nn.Module) -> bool:
 class LowRank:
     """Adapters in the linear layers ``names`` of ``module``; until merged, only they require gradients.
 
-    Args:
-        scale: Factor on the product of the two matrices (alpha / rank).
-        dropout: Dropout before the adapters, in training mode.
-        seed: Seed of the first matrices; the second ones start at 0, so the network is unchanged at first.
-
-    Attributes:
-        parameters: The adapters' parameters, float32 whatever the dtype of the weights.
+    The product of the two matrices is added times ``scale`` (alpha / rank). ``seed`` draws the first ones; the second
+    start at 0, so the network is unchanged at first. ``parameters`` are float32 whatever the dtype of the weights.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.search import Search, check_fields, check_search
+from genrec_unlearn_bench.unlearning.search import Search, check_search
 
 
 class MethodConfig(StrictModel):
@@ -28,7 +28,6 @@ class MethodConfig(StrictModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        check_fields(cls)
         if "search" in vars(cls):
             own = vars(cls)["search"]
             inherited = next((base.search for base in cls.__mro__[1:] if issubclass(base, MethodConfig)), Search())

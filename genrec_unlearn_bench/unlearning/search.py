@@ -6,6 +6,7 @@ Learning rates and lengths of training are the same for every method (protocol, 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -70,29 +71,14 @@ def check_search(search: Search, config: type[BaseModel], *, where: str) -> None
             faults.append(f"search: configuration {number} is {fields!r}, not a mapping of fields")
             continue
         faults += [fault for name, value in fields.items() for fault in _value_faults(config, name, [value])]
-    size = 1
-    for values in search.fields.values() if not faults else ():
-        size *= len(values)
+    size = math.prod(map(len, search.fields.values())) if not faults else 0
     if size > MAX_POINTS:
         faults.append(f"search: {size} configurations, more than {MAX_POINTS}: list fewer fields or values")
     if faults:
         raise ConfigError(faults, where=where, hint="search = Search(gamma=(0.1, 1.0)), each a field with its values")
 
 
-def check_fields(config: type[BaseModel]) -> None:
-    """Raises ConfigError where a field lists its values in ``json_schema_extra``, which nothing reads."""
-    old = [
-        f"{name}: values to search are not read from `json_schema_extra`"
-        for name, field in config.model_fields.items()
-        if isinstance(field.json_schema_extra, dict) and "search" in field.json_schema_extra
-    ]
-    if old:
-        names = ", ".join(fault.partition(":")[0] + "=(…)" for fault in old)
-        raise ConfigError(old, where=config.__name__, hint=f"declare it in the class: search = Search({names})")
-
-
 def _field_faults(config: type[BaseModel], name: str, values: Any) -> Iterator[str]:
-    """Faults of one field's list."""
     if values is None:
         return
     if isinstance(values, str) or not isinstance(values, Sequence):

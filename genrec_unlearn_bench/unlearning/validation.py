@@ -51,10 +51,8 @@ def validate(
 ) -> Validation:
     """Measure HR@10 of the forget part and NDCG@10 of the retain part by constrained beam search.
 
-    Args:
-        original: The original recommender's table, to measure the forget part exposed as well. A model without rules
-            and moved IDs is not decoded again.
-        near: [M] retain rows near the concept (``ForgetSplit.retain_near``).
+    With the original recommender's table ``original``, the forget part is measured exposed as well; a model without
+    rules and moved IDs is not decoded again. ``near``: [M] retain rows near the concept (``ForgetSplit.retain_near``).
     """
     forget = _ranks(recommender, valid.forget, beam)
     retain = _ranks(recommender, valid.retain, beam)

@@ -24,10 +24,9 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.descent import backward
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, positive_set
 from tests import planted
 from tests.benchmarks.timing import duel
 

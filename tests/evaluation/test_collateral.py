@@ -20,7 +20,7 @@ from genrec_unlearn_bench.evaluation.collateral import (
 )
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, rank_metric
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS
 
 from .planted import Answer, Evaluated, PlantedRanker, context, evaluated, examples, item_table, lists, split, table
 
@@ -114,11 +114,11 @@ def test_retain_near_is_the_mean_over_the_tasks_rows_whatever_the_ids() -> None:
     other_ids = measured(ranks, near=near, codes=[row[::-1] for row in CODES])
     targets = [target for target in range(1, 40) if near[target]]
     for beam in (10, 50):
-        for metric in RANK_METRICS:
-            value = pick(found.values, metric.name, Group.NEAR, beam)
+        for name, score in RANK_METRICS.items():
+            value = pick(found.values, name, Group.NEAR, beam)
             assert value.n == len(targets)
-            assert value.value == pytest.approx(float(metric.of(ranks[targets]).mean()))
-            assert value == pick(other_ids.values, metric.name, Group.NEAR, beam)
+            assert value.value == pytest.approx(float(score(ranks[targets]).mean()))
+            assert value == pick(other_ids.values, name, Group.NEAR, beam)
     prefix = [pick(one.values, "collateral.prefix.hr@10", Group.NEIGHBOURS).n for one in (found, other_ids)]
     assert prefix[0] != prefix[1]
     assert check_invariants(found.values) == []
@@ -148,7 +148,7 @@ def test_intervals_are_those_of_scipy() -> None:
     before, after = (measured(ranks=np.random.default_rng(seed).integers(1, 15, SIZE)) for seed in (0, 1))
     side = pick(after.values, "collateral.prefix.ndcg@10", Group.REST)
     tables = [frame[(frame.group == "retain") & (frame.beam == 10)] for frame in (after.per_user, before.per_user)]
-    own, earlier = (rank_metric("ndcg@10").of(frame["rank"].to_numpy()) for frame in tables)
+    own, earlier = (RANK_METRICS["ndcg@10"](frame["rank"].to_numpy()) for frame in tables)
     near = tables[0].near_prefix.to_numpy()
     peer = stats.ttest_1samp(own[near == 0], 0).confidence_interval(0.95)
     assert side.interval == pytest.approx((peer.low, peer.high), abs=1e-12)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from genrec_unlearn_bench.evaluation.collateral import overlap_values
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.overlap_change import overlap_values
 from genrec_unlearn_bench.sids.table import SidTable
 
 from .planted import PlantedRanker, PlantedRecommender, context, examples, lists, split

@@ -17,7 +17,6 @@ from genrec_unlearn_bench.evaluation.ranking import (
     RANK_METRICS,
     gain,
     hit,
-    rank_metric,
     sid_numbers,
     sid_ranks,
 )
@@ -34,9 +33,9 @@ def test_by_hand() -> None:
         "ndcg@10": [0, 1, 1 / np.log2(3), 1 / np.log2(6), 1 / np.log2(7), 1 / np.log2(11), 0],
         "mrr@10": [0, 1, 1 / 2, 1 / 5, 1 / 6, 1 / 10, 0],
     }
-    assert set(expected) == {metric.name for metric in RANK_METRICS}
+    assert set(expected) == set(RANK_METRICS)
     for name, values in expected.items():
-        np.testing.assert_allclose(rank_metric(name).of(ranks), values, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(RANK_METRICS[name](ranks), values, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,11 +66,11 @@ def test_ir_measures_reads_the_same_from_exported_files(seed: int) -> None:
     for value in ir_measures.iter_calc(list(peers.values()), qrels, run):
         name = next(n for n, measure in peers.items() if measure == value.measure)
         single[name][int(value.query_id)] = value.value
-    for metric in RANK_METRICS:
-        ours = metric.of(ranking.ranks(targets))
+    for name, score in RANK_METRICS.items():
+        ours = score(ranking.ranks(targets))
         assert 0 < ours.mean() < 1
-        np.testing.assert_allclose(ours, single[metric.name], rtol=0, atol=1e-9)
-        assert abs(ours.mean() - aggregate[peers[metric.name]]) < 1e-9
+        np.testing.assert_allclose(ours, single[name], rtol=0, atol=1e-9)
+        assert abs(ours.mean() - aggregate[peers[name]]) < 1e-9
 
 
 @pytest.mark.parametrize("rank", [1, 4, 6, 10, 11, 0])
@@ -96,10 +95,10 @@ def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
     by_key = {(v.metric, v.group, v.beam): v for v in result.values}
     for group, n in ((Group.FORGET, 8), (Group.RETAIN, 12)):
         for beam in (10, 50):
-            for metric in RANK_METRICS:
-                value = by_key[metric.name, group, beam]
+            for name, score in RANK_METRICS.items():
+                value = by_key[name, group, beam]
                 ranks = np.full(1, rank, dtype=np.int64)
-                assert value.value == pytest.approx(float(metric.of(ranks)[0]), abs=1e-15)
+                assert value.value == pytest.approx(float(score(ranks)[0]), abs=1e-15)
                 assert value.n == n
                 assert value.sd == pytest.approx(0.0, abs=1e-12)
     # A ranker without a beam is asked once for each group (once more for histories that lose items: none here).
@@ -107,7 +106,7 @@ def test_a_ranker_that_puts_the_target_at_a_rank(rank: int) -> None:
 
 
 def test_directions_follow_the_group() -> None:
-    for spec in map(metric_spec, (metric.name for metric in RANK_METRICS)):
+    for spec in map(metric_spec, RANK_METRICS):
         assert spec.better == {Group.FORGET: Better.LOWER, Group.RETAIN: Better.HIGHER, Group.NEAR: Better.HIGHER}
         assert spec.range == (0.0, 1.0)
 

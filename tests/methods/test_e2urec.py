@@ -13,8 +13,7 @@ from genrec_unlearn_bench.methods import e2urec
 from genrec_unlearn_bench.methods.e2urec import E2URec, E2URecConfig, forgetting_targets
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import descend
-from genrec_unlearn_bench.unlearning.likelihood import level_kl
-from genrec_unlearn_bench.unlearning.reference import mean_nll, reference_log_probs
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, mean_nll, reference_log_probs
 from tests.methods.steps import batch_of
 from tests.planted import Planted
 from tests.unlearning.losses.test_suppression import setting

@@ -10,7 +10,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.methods.flat import Answers
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 from tests.decoding.sessions import sids_of
 from tests.unlearning.losses.test_suppression import setting
 

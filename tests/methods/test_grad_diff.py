@@ -6,9 +6,9 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import EMPTY
 from genrec_unlearn_bench.methods import grad_diff
-from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
+from genrec_unlearn_bench.methods.grad_diff import GradDiff
 from genrec_unlearn_bench.unlearning.likelihood import level_log_probs, token_nll
-from genrec_unlearn_bench.unlearning.losses.retain_loss import retain_term
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
 from tests.backbones.p5sid.models import recommender as tree_recommender
 from tests.methods.steps import batch_of, caught, gradient_of
 from tests.methods.test_trees import request as tree_request
@@ -17,7 +17,7 @@ from tests.unlearning.losses.test_suppression import setting
 
 def test_its_gradient_is_gamma_of_ascent_and_alpha_of_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     model, request = setting()
-    at = caught(monkeypatch, grad_diff, GradDiff(GradDiffConfig(gamma=0.3, alpha=2.0)), model, request)
+    at = caught(monkeypatch, grad_diff, GradDiff(WeightedConfig(gamma=0.3, alpha=2.0)), model, request)
     batch = batch_of(request)
     found = at.gradient(batch)
     forget, retain = (
@@ -31,7 +31,7 @@ def test_its_gradient_is_gamma_of_ascent_and_alpha_of_descent(monkeypatch: pytes
 def test_the_kl_is_nothing_before_the_first_step_and_has_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to rounding: passes with and without gradients take different kernels."""
     model, request = setting()
-    at = caught(monkeypatch, grad_diff, GradDiff(GradDiffConfig(gamma=0.0, retain_loss="kl")), model, request)
+    at = caught(monkeypatch, grad_diff, GradDiff(WeightedConfig(gamma=0.0, retain_loss="kl")), model, request)
     found = at.gradient(batch_of(request))
     assert at.terms["retain"] == pytest.approx(0.0, abs=1e-7)
     assert float(found.norm()) < 1e-5

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.methods.flat import Flat, FlatConfig
 from genrec_unlearn_bench.methods.grad_ascent import GradAscent, GradAscentConfig
-from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
+from genrec_unlearn_bench.methods.grad_diff import GradDiff
 from genrec_unlearn_bench.methods.npo import NPO, NPOConfig
 from genrec_unlearn_bench.methods.scrub import Scrub, ScrubConfig
 from genrec_unlearn_bench.methods.simnpo import SimNPO, SimNPOConfig
@@ -25,6 +25,7 @@ from genrec_unlearn_bench.methods.tracer import Tracer, TracerConfig
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class
 from genrec_unlearn_bench.tuning.space import search_space
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.validation import validate
 from tests.backbones.p5sid.models import recommender as tree_recommender
@@ -34,7 +35,7 @@ from tests.planted import Planted, sids
 Made = Callable[[], UnlearningMethod[Any]]
 METHODS: dict[str, Made] = {
     "grad-ascent": lambda: GradAscent(GradAscentConfig(lr=3e-4, batch_size=64)),
-    "grad-diff": lambda: GradDiff(GradDiffConfig(lr=1e-3, batch_size=64)),
+    "grad-diff": lambda: GradDiff(WeightedConfig(lr=1e-3, batch_size=64)),
     "npo": lambda: NPO(NPOConfig(lr=1e-3, batch_size=64)),
     "simnpo": lambda: SimNPO(SimNPOConfig(lr=1e-3, batch_size=64)),
     "scrub": lambda: Scrub(ScrubConfig(lr=1e-3, batch_size=64)),

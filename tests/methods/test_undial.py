@@ -13,8 +13,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.methods import undial
 from genrec_unlearn_bench.methods.undial import Undial, UndialConfig, concept_shares, demoted
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs
-from genrec_unlearn_bench.unlearning.reference import reference_log_probs
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, reference_log_probs
 from tests.backbones.p5sid.models import recommender as tree_recommender
 from tests.methods.steps import batch_of, caught
 from tests.methods.test_trees import request as tree_request

@@ -10,9 +10,10 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.methods import grad_diff, wga
-from genrec_unlearn_bench.methods.grad_diff import GradDiff, GradDiffConfig
+from genrec_unlearn_bench.methods.grad_diff import GradDiff
 from genrec_unlearn_bench.methods.wga import WGA, WGAConfig
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig
 from tests.methods.steps import batch_of, caught, gradient_of
 from tests.planted import Planted
 from tests.unlearning.losses.test_suppression import setting
@@ -38,7 +39,7 @@ def test_at_beta_nothing_it_is_gradient_difference_to_the_bit(monkeypatch: pytes
     model, request = setting()
     batch = batch_of(request)
     one = caught(monkeypatch, wga, WGA(WGAConfig(beta=0.0)), model, request).gradient(batch)
-    two = caught(monkeypatch, grad_diff, GradDiff(GradDiffConfig()), model, request).gradient(batch)
+    two = caught(monkeypatch, grad_diff, GradDiff(WeightedConfig()), model, request).gradient(batch)
     assert torch.equal(one, two)
 
 

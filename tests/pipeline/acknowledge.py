@@ -76,7 +76,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     ),
     "stream": ("pipeline/stages/stream.py",),
     "evaluation": (
-        *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
+        *("evaluation/collateral.py", "evaluation/core.py"),
         *(
             "evaluation/decode.py",
             "evaluation/exposure.py",
@@ -84,7 +84,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
             "evaluation/lists.py",
             "evaluation/metric.py",
         ),
-        *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
+        *("evaluation/per_user.py", "evaluation/ranking.py"),
         *("decoding", "sids/overlap.py"),
         *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),
     ),

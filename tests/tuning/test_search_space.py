@@ -159,15 +159,6 @@ def test_every_fault_is_told_at_once() -> None:
     assert len(told.value.faults) == 3
 
 
-def test_the_former_way_to_declare_is_refused_with_the_new_one() -> None:
-    with pytest.raises(ConfigError, match="json_schema_extra") as told:
-
-        class Old(MethodConfig):
-            gamma: float = Field(default=0.1, json_schema_extra={"search": [0.1, 1.0]})
-
-    assert told.value.hint == "declare it in the class: search = Search(gamma=(…))"
-
-
 def test_the_declaration_of_a_variant_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="there is no variant 'toy-bigg'; the variants: toy-big, toy-own"):
         type("Bad", (Toy,), {"variant_search": {"toy-bigg": Search()}, "__module__": __name__})

@@ -15,8 +15,8 @@ from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.methods.elm import guided_targets, tempered
 from genrec_unlearn_bench.unlearning.guidance import Contexts, GuidedSession, guided_items
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 from tests import planted
 from tests.backbones.p5sid.models import recommender
 

@@ -13,7 +13,8 @@ from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
-from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, early_blocks, linear_names
+from genrec_unlearn_bench.unlearning.anatomy import anatomy
+from genrec_unlearn_bench.unlearning.lora import LowRank, early_blocks, linear_names
 from tests.backbones.minionerec.models import scratch
 from tests.planted import sids
 
@@ -98,7 +99,7 @@ def test_only_the_layers_of_early_blocks_have_adapters() -> None:
     assert sorted(names) == sorted(expected)
     adapters(model)
     assert sorted(key for key, part in model.module.named_modules() if hasattr(part, "lora_A")) == sorted(expected)
-    assert len(linear_names(all_blocks(model))) == 4 * len(expected)
+    assert len(linear_names(anatomy(model).blocks)) == 4 * len(expected)
 
 
 def test_an_adapted_layer_is_named_once_and_its_own_adapter_trains_no_further() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from genrec_unlearn_bench.backbones.early_stopping import validation_ndcg
 from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.unlearning.reference import reference_nll, resting
+from genrec_unlearn_bench.unlearning.likelihood import reference_nll, resting
 from genrec_unlearn_bench.unlearning.sampling import at_most
 from genrec_unlearn_bench.unlearning.validation import sample, validate
 from tests.planted import Planted

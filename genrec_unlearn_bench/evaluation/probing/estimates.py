@@ -20,13 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import rankdata, t
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.evaluation.measurement import FloatArray, IntervalEstimate
 
-FloatArray = NDArray[np.float64]
 _EDGE = 1e-9
 
 
@@ -39,15 +38,12 @@ class SplitScores:
     items: IntArray
 
 
-@dataclass(frozen=True)
-class SplitMean:
-    """An average over splits, its standard error with degrees of freedom, and its 95 % interval."""
+@dataclass(frozen=True, kw_only=True)
+class SplitMean(IntervalEstimate):
+    """An average over splits with its interval, and its standard error with degrees of freedom."""
 
-    value: float
     error: float
     freedom: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -97,11 +93,11 @@ def accuracy(tests: Sequence[SplitScores], correlation: float) -> SplitMean:
     return _estimate(tests, values, influences, correlation, _Shape(lambda chance: 1.0, classes=1))
 
 
-def difference(own: SplitMean, other: SplitMean) -> tuple[float, float]:
-    """95 % interval of own less other, taken as independent."""
+def difference(own: SplitMean, other: SplitMean) -> IntervalEstimate:
+    """Own less other, taken as independent."""
     half = float(t.ppf(0.975, min(own.freedom, other.freedom)) * np.hypot(own.error, other.error))
     gap = own.value - other.value
-    return max(gap - half, -1.0), min(gap + half, 1.0)
+    return IntervalEstimate(gap, max(gap - half, -1.0), min(gap + half, 1.0))
 
 
 def _estimate(
@@ -125,7 +121,7 @@ def _estimate(
         fewest = np.mean([min(_effective(test.items[side]) for side in (test.labels, ~test.labels)) for test in tests])
         size = float(fewest) / shrink
     low, high = _interval(value, size, float(t.ppf(0.975, freedom)), shape)
-    return SplitMean(value, float(np.sqrt(squared)), freedom, low, high)
+    return SplitMean(value=value, low=low, high=high, error=float(np.sqrt(squared)), freedom=freedom)
 
 
 def _clustered(test: SplitScores, influence: FloatArray) -> float:

@@ -12,7 +12,7 @@ not in what else their histories hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -38,28 +38,13 @@ FIRST_LAYER = MappingProxyType({"prompt": 1, "pooled": 0, "history": 0, "embeddi
 """By site, its lowest layer. 0 is the input embeddings, l is behind block l (the last one also behind the final norm).
 ``prompt`` has no layer 0: there its one token is the same for all."""
 
-COLUMNS = (
-    "site",
-    "layer",
-    "auroc",
-    "auroc_low",
-    "auroc_high",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "control_accuracy",
-    "selectivity",
-    "selectivity_low",
-    "selectivity_high",
-    "validation_auroc",
-    "n",
-    "note",
+NUMBERS = (
+    *("auroc", "auroc_low", "auroc_high", "accuracy", "accuracy_low", "accuracy_high", "control_accuracy"),
+    *("selectivity", "selectivity_low", "selectivity_high", "validation_auroc", "n"),
 )
+COLUMNS = ("site", "layer", *NUMBERS, "note")
 """Of the curve: a row for each site and layer. A site that cannot be probed has one row with layer -1, n = 0 and the
 reason as its note."""
-
-NUMBERS = COLUMNS[2:-1]
-"""The columns that are numbers."""
 
 SPECS = family("probing.")
 
@@ -83,17 +68,7 @@ class ProbingConfig(StrictModel):
     """Layers that are probed (0: input embeddings, l: behind block l); None for all."""
 
 
-_PRESETS = MappingProxyType(
-    {
-        "smoke": ProbingConfig(examples=500, splits=3, minimum=3),
-        "small": ProbingConfig(),
-        "paper": ProbingConfig(examples=4000),
-        "official": ProbingConfig(examples=4000),
-    }
-)
-
-_NO_FLOOR = "no model with random weights was measured"
-
+_PRESETS = {"smoke": ProbingConfig(examples=500, splits=3, minimum=3), "small": ProbingConfig()}
 
 STATES = SharedPass("hidden-states", "genrec_unlearn_bench.evaluation.probing.states:read_states")
 """Hidden states of the pool by site, [examples, layers, width] each; see ``states.read_states``."""
@@ -107,37 +82,31 @@ class Probing(Measurement):
     untrained = True
 
     def config(self, scale: str) -> ProbingConfig:
-        return _PRESETS[scale]
+        return _PRESETS.get(scale, ProbingConfig(examples=4000))
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         values: list[MetricValue] = []
-        for site in SITES:
-            specs = [spec for spec in SPECS if spec.name.endswith(f".{site}")]
-            below = [spec for spec in specs if spec.name.startswith("probing.floor.")]
-            values += _values([spec for spec in specs if spec not in below], own[""], site)
-            if references.untrained is None:
-                values += unmeasured(below, _NO_FLOOR)
+        for spec in SPECS:
+            quantity, site = spec.name.split(".")[1:]
+            if quantity != "floor":
+                values += _value(spec, own[""], site, quantity)
+            elif references.untrained is not None:
+                values += _value(spec, references.untrained[""], site, "auroc")
             else:
-                values += _values(below, references.untrained[""], site, "auroc")
-        order = [spec.name for spec in SPECS]
-        return tuple(sorted(values, key=lambda value: order.index(value.metric)))
+                values += unmeasured((spec,), "no model with random weights was measured")
+        return tuple(values)
 
 
-def _values(specs: Sequence[MetricSpec], measured: Measured, site: str, column: str = "") -> list[MetricValue]:
-    """The metrics of one site; each from the column of its own name, or from ``column``."""
+def _value(spec: MetricSpec, measured: Measured, site: str, column: str) -> tuple[MetricValue, ...]:
     if measured.curve is None:
-        return list(unmeasured(specs, measured.reason))
+        return unmeasured((spec,), measured.reason)
     note = str(measured.curve.loc[measured.curve["site"] == site, "note"].iloc[0])
     if f"{site}.headline" not in measured.samples:
-        return list(unmeasured(specs, note))
+        return unmeasured((spec,), note)
     numbers = dict(zip(NUMBERS, measured.samples[f"{site}.headline"].astype(float).tolist(), strict=True))
+    if not np.isfinite(numbers[column]):
+        return unmeasured((spec,), note)
     layers = f"layers of the divisions: {', '.join(map(str, measured.samples[f'{site}.layers'].astype(int).tolist()))}"
-    values: list[MetricValue] = []
-    for spec in specs:
-        key = column or spec.name.split(".")[1]
-        if not np.isfinite(numbers[key]):
-            values += unmeasured((spec,), note)
-            continue
-        interval = (numbers[f"{key}_low"], numbers[f"{key}_high"])
-        values.append(number(spec.name, Group.ALL, numbers[key], n=int(numbers["n"]), interval=interval, note=layers))
-    return values
+    interval = (numbers[f"{column}_low"], numbers[f"{column}_high"])
+    found = number(spec.name, Group.ALL, numbers[column], n=int(numbers["n"]), interval=interval, note=layers)
+    return (found,)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
-from genrec_unlearn_bench.evaluation.probing.estimates import SplitMean, SplitScores, accuracy, auroc, difference
+from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores, accuracy, auroc, difference
 from genrec_unlearn_bench.evaluation.probing.measurement import (
     COLUMNS,
     FIRST_LAYER,
@@ -35,20 +35,14 @@ from genrec_unlearn_bench.seeding import numpy_generator
 _NO_CONCEPT_ITEMS = "single interactions are to be forgotten, so that no item is marked as the concept's"
 
 
-@dataclass(frozen=True, eq=False)
-class ProbeTask:
-    """Labelled rows and one split of them."""
-
-    rows: Rows
-    parts: ProbeSplit
+ProbeTask = tuple[Rows, ProbeSplit]
+"""Labelled rows and one split of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class SiteTasks:
-    """Tasks that all layers of a site are probed in: the rows, split anew for each entry, and pseudo-concepts.
-
-    ``control`` is empty where the negatives do not allow one; ``reason`` then says why.
-    """
+    """Tasks that all layers of a site are probed in: the rows, split anew for each entry, and pseudo-concepts, or the
+    ``reason`` why the negatives do not allow these."""
 
     concept: tuple[ProbeTask, ...]
     control: tuple[ProbeTask, ...]
@@ -134,7 +128,7 @@ def draw_tasks(rows: Rows, config: ProbingConfig, seed: int, *, single: bool = F
         if kind == "control":
             which = pseudo_concept(which, generator, single=single)
         parts = split_rows(which, generator, train=config.train, validation=config.validation, minimum=config.minimum)
-        return ProbeTask(which, parts)
+        return which, parts
 
     concept = tuple(task(rows, "concept", index) for index in range(config.splits))
     try:
@@ -144,19 +138,15 @@ def draw_tasks(rows: Rows, config: ProbingConfig, seed: int, *, single: bool = F
 
 
 def layer_probes(states: NDArray[Any], tasks: SiteTasks, config: ProbingConfig) -> LayerProbes:
-    concept, control = (
-        tuple(probe(states, task.rows, task.parts, config.inverse_l2) for task in kind)
-        for kind in (tasks.concept, tasks.control)
-    )
-    return LayerProbes(concept, control)
+    kinds = (tasks.concept, tasks.control)
+    return LayerProbes(*(tuple(probe(states, *task, config.inverse_l2) for task in kind) for kind in kinds))
 
 
 def probe(states: NDArray[Any], rows: Rows, parts: ProbeSplit, inverse_l2: Sequence[float]) -> FittedProbe:
     """Fit on train, take the strength with the smallest validation log-loss, score test.
 
-    Args:
-        states: [places, D] what is probed. Standardised by train's mean and deviation.
-        inverse_l2: scikit-learn's C, in ascending order; each fit starts from the one before.
+    ``states`` [places, D] are standardised by train's mean and deviation. ``inverse_l2``: scikit-learn's C, ascending;
+    each fit starts from the one before.
     """
     train, validation, test = (
         states[rows.places[part]].astype(np.float64) for part in (parts.train, parts.validation, parts.test)
@@ -196,24 +186,18 @@ def summary(probed: LayerProbes, tasks: SiteTasks, config: ProbingConfig) -> dic
     correlation = test / (test + config.train)
     answers = [each.test_scores for each in probed.concept]
     right = accuracy(answers, correlation)
-    tested = np.concatenate([task.rows.places[task.parts.test] for task in tasks.concept])
+    tested = np.concatenate([rows.places[parts.test] for rows, parts in tasks.concept])
     numbers: dict[str, object] = {
-        **_bounded("auroc", auroc(answers, correlation)),
-        **_bounded("accuracy", right),
+        **auroc(answers, correlation).columns("auroc"),
+        **right.columns("accuracy"),
         "validation_auroc": float(np.mean([each.validation for each in probed.concept])),
         "n": len(np.unique(tested)),
         "note": tasks.reason,
     }
     if probed.control:
         control = accuracy([each.test_scores for each in probed.control], correlation)
-        low, high = difference(right, control)
-        numbers |= {"control_accuracy": control.value, "selectivity": right.value - control.value}
-        numbers |= {"selectivity_low": low, "selectivity_high": high}
+        numbers |= {"control_accuracy": control.value, **difference(right, control).columns("selectivity")}
     return numbers
-
-
-def _bounded(name: str, estimate: SplitMean) -> dict[str, object]:
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
 def _check(wanted: Sequence[int] | None, layers: Mapping[str, IntArray]) -> None:

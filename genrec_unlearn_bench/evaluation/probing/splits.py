@@ -136,9 +136,7 @@ def _balanced(rows: Rows, generator: np.random.Generator) -> BoolArray:
     if not len(rows):
         return np.zeros(0, dtype=np.bool_)
     size = int(rows.codes.max()) + 1
-    quota = np.minimum(
-        np.bincount(rows.codes[rows.labels], minlength=size), np.bincount(rows.codes[~rows.labels], minlength=size)
-    )
+    quota = np.minimum(*(np.bincount(rows.codes[side], minlength=size) for side in (rows.labels, ~rows.labels)))
     rank = rank_within(rows.codes * 2 + rows.labels, generator.random(len(rows)))
     return np.asarray(rank < quota[rows.codes], dtype=np.bool_)
 

@@ -32,7 +32,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.probing.splits import Rows, rank_within
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 
 POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
 """Most positives by scale, of interactions and of places in histories alike."""
@@ -115,8 +115,7 @@ def pseudo_concept(rows: Rows, generator: np.random.Generator, *, single: bool) 
 
 def _matched(positives: IntArray, candidates: IntArray, generator: np.random.Generator) -> BoolArray:
     """[len(candidates)] at most ``MATCHES`` for each positive of the same code, at random."""
-    size = int(max(positives.max(initial=0), candidates.max(initial=0))) + 1
-    quota = MATCHES * np.bincount(positives, minlength=size)
+    quota = MATCHES * np.bincount(positives, minlength=int(candidates.max(initial=0)) + 1)
     rank = rank_within(candidates, generator.random(len(candidates)))
     return np.asarray(rank < quota[candidates], dtype=np.bool_)
 
@@ -239,13 +238,8 @@ def untrained(recommender: Recommender, seed: int) -> Recommender:
         shape = recommender.shape
         tokens = sid_vocabulary(shape, recommender.sids).size
         model = adapted(random_network(shape, tokens, seed=drawn), shape, seed=drawn)
-        fresh = type(recommender)(
-            model.to(recommender.device),  # type: ignore[arg-type]
-            shape,
-            recommender.sids,
-            recommender.serving,
-            recommender.text,
-        )
+        model = model.to(recommender.device)  # type: ignore[arg-type]
+        fresh = type(recommender)(model, shape, recommender.sids, recommender.serving, recommender.text)
     elif isinstance(recommender, T5Recommender):
         fresh = type(recommender).fresh(recommender.shape, recommender.sids, seed=drawn, device=str(recommender.device))
         fresh = fresh.with_serving(recommender.serving)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,15 +40,15 @@ from genrec_unlearn_bench.evaluation.relearning.attack_data import (
 from genrec_unlearn_bench.evaluation.relearning.measurement import (
     HELD_OUT,
     START,
+    Attack,
     AttackTrace,
     RelearningConfig,
     Space,
-    part_of,
 )
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, torch_seeded
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_names
+from genrec_unlearn_bench.unlearning.lora import LowRank, linear_names
 
 _LOG_EVERY = 20
 _FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
@@ -63,7 +64,8 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
     Raises NotMeasurable where the original table means nothing to the model, there are too few interactions, the attack
     is longer than its data allows before it is first scored, or its loss is no longer finite.
     """
-    attack, space = part_of(part)
+    named, _, place = part.partition("/")
+    attack, space = Attack(named), Space(place)
     found = in_space(subject, space)
     sides = split_for_attacks(subject.split, subject.seed)
     data = attack_set(attack, sides, config.batch_size, subject.seed)
@@ -75,21 +77,13 @@ def measure_attack(subject: Subject, part: str, config: RelearningConfig, progre
         # Blocked items cannot be hit however the weights change: zeros without a step.
         hits = {name: torch.from_numpy(row)[None].repeat(len(steps), 1) for name, row in start.items()}
     else:
-        hits = run_attack(
-            found.clone(),
-            data,
-            held,
-            config,
-            steps=steps,
-            start=start,
-            seed=subject.seed,
-            progress=progress,
-            space=space,
-        )
+        given: dict[str, Any] = {"steps": steps, "start": start, "seed": subject.seed, "progress": progress}
+        hits = run_attack(found.clone(), data, held, config, space=space, **given)
     planned = np.array(config.steps, dtype=np.int64)
     passes = np.array([data.passes(step) for step in config.steps], dtype=np.float64)
     train, test = (np.asarray(hits[name].numpy(), dtype=np.bool_) for name in HELD_OUT)
-    return AttackTrace(planned, passes, train, test, sides.train.targets).measured(attack.value, space.value)
+    trace = AttackTrace(planned, passes, train, test, sides.train.targets)
+    return Measured(trace.curve(attack.value, space.value), dict(vars(trace)))
 
 
 def permitted(data: AttackSet, config: RelearningConfig) -> tuple[int, ...]:
@@ -119,11 +113,8 @@ def run_attack(
     """Fine-tune ``model`` in place up to the last of ``steps``, and score it at each of them: by part, [S, n] hits.
 
     Cross-entropy of the next item's tokens over the full vocabulary, as in training; every weight that requires
-    gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step.
-
-    Args:
-        held: By part, the n interactions that are scored.
-        start: By part, [n] hits before the attack, which are not decoded again.
+    gradients, or adapters (``config.adapters``). The state is kept in ``progress.work`` at every scored step. ``held``
+    and ``start`` are the n interactions that are scored and their hits before the attack, by part.
     """
     model.module.train(config.dropout)
     tuning = _FineTuning(model, data, config, f"{data.attack}, {space}", seed)
@@ -158,7 +149,9 @@ class _FineTuning:
         self.task, self.config, self.label = NextItem(model, data.examples), config, label
         self.terms = self.task.terms
         if config.adapters and anatomy(model).causal:
-            self.learned, lr = _adapters(model, config, seed), config.adapter_lr
+            names, seed = linear_names(anatomy(model).blocks), derive(seed, "relearning", "adapters")
+            shape: dict[str, Any] = {"rank": config.adapter_rank, "scale": config.adapter_scale, "seed": seed}
+            self.learned, lr = LowRank(model.module, names, adapter="relearning", **shape).parameters, config.adapter_lr
         else:
             self.learned = tuple(parameter for parameter in model.module.parameters() if parameter.requires_grad)
             lr = config.lr
@@ -178,17 +171,6 @@ class _FineTuning:
         if step % _LOG_EVERY == 0:
             progress.log(self.label, step, {"loss": total})
         self.optimizer.step()
-
-
-def _adapters(model: Recommender, config: RelearningConfig, seed: int) -> tuple[nn.Parameter, ...]:
-    return LowRank(
-        model.module,
-        linear_names(all_blocks(model)),
-        rank=config.adapter_rank,
-        scale=config.adapter_scale,
-        seed=derive(seed, "relearning", "adapters"),
-        adapter="relearning",
-    ).parameters
 
 
 class AttackCheckpoint:

@@ -102,7 +102,7 @@ def split_for_attacks(split: ForgetSplit, seed: int) -> AttackSplit:
 
     test = scored(split.test.forget, "test")
     if single or len(test) < LEAST:
-        test = test.subset(np.zeros(len(test), dtype=np.bool_))
+        test = test.subset(np.arange(0))
     sides = AttackSplit(users, items, seen(forgotten), seen(split.train.retain), scored(forgotten, "train"), test)
     for found, what in (
         (sides.concept, "forgotten interactions of the attacker's users with his half of the concept's items"),
@@ -121,10 +121,8 @@ def halves(counts: IntArray, generator: np.random.Generator) -> BoolArray:
     """
     order = np.lexsort((generator.random(len(counts)), counts))[::-1]
     coins = generator.random((len(counts) + 1) // 2) < 0.5
-    first = np.repeat(coins, 2)[: len(counts)]
-    odd = np.arange(len(counts)) % 2 == 1
     out = np.zeros(len(counts), dtype=np.bool_)
-    out[order] = first ^ odd
+    out[order] = np.repeat(coins, 2)[: len(counts)] ^ (np.arange(len(counts)) % 2 == 1)
     return out
 
 
@@ -221,10 +219,8 @@ def held_out_hits(recommender: Recommender, examples: Examples) -> BoolArray:
 
 
 def read_start(subject: Subject, progress: Progress) -> Mapping[str, NDArray[np.generic]]:
-    """Hits before any attack, read once for all of them, by space and part.
-
-    ``served.train`` [n], ``served.test`` [m], and the same of ``original`` where it is another space.
-    """
+    """Hits before any attack, read once for all of them: ``served.train`` [n], ``served.test`` [m], and the same of
+    ``original`` where it is another space."""
     sides = split_for_attacks(subject.split, subject.seed)
     found: dict[str, NDArray[np.generic]] = {}
     for space in spaces(subject):

@@ -11,11 +11,11 @@ bootstrap), with one draw for each number of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -91,16 +91,6 @@ class Space(StrEnum):
     """The attacker kept the table from before unlearning and has the weights, so that no serving rule binds him."""
 
 
-def part_name(attack: Attack, space: Space) -> str:
-    """Name of the stored part: ``mixed/served``."""
-    return f"{attack}/{space}"
-
-
-def part_of(name: str) -> tuple[Attack, Space]:
-    attack, _, space = name.partition("/")
-    return Attack(attack), Space(space)
-
-
 class RelearningConfig(StrictModel):
     """Optimisation of all attacks: the same for every model, so that their curves can be compared."""
 
@@ -151,16 +141,11 @@ _PRESETS = {
 RECOVERABLE = "relearning.recoverable"
 
 QUANTITIES = ("hr@10", "area", "recovery", "peak")
-
-
-def metric_name(quantity: str, attack: Attack, space: Space) -> str:
-    """``relearning.recovery.mixed``, ``relearning.original-sids.hr@10.forget-1`` …"""
-    middle = "original-sids." if space is Space.ORIGINAL else ""
-    return f"relearning.{middle}{quantity}.{attack}"
-
+_PREFIX = {Space.SERVED: "relearning.", Space.ORIGINAL: "relearning.original-sids."}
 
 SPECS = family("relearning.")
 _SPEC = {spec.name: spec for spec in SPECS}
+_NO_ORACLE = "no retrained model to compare with"
 _ONE_SPACE = "table and serving rules are the original's, so that this is the attack in the served space"
 
 
@@ -177,7 +162,7 @@ class Relearning(Measurement):
 
     def parts(self, subject: Subject) -> tuple[str, ...]:
         """``mixed/served`` …; the original space is a part of its own only where it differs."""
-        return tuple(part_name(attack, space) for attack in Attack for space in spaces(subject))
+        return tuple(f"{attack}/{space}" for attack in Attack for space in spaces(subject))
 
     def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
         """By attack and space: HR@10 and R at the last step, the area under the curve, and the largest R.
@@ -195,20 +180,18 @@ def _recoverable(own: Mapping[str, Measured], references: References) -> MetricV
     An attack that could not be compared is left out and counted. Raises NotMeasurable where none could be.
     """
     if not references.oracles:
-        raise NotMeasurable("no retrained model to compare with")
+        raise NotMeasurable(_NO_ORACLE)
     found: dict[str, tuple[FloatArray, FloatArray]] = {}
     fault, n = "the run was not attacked", 0
-    for space in Space:
-        for attack in Attack:
-            if (place := part_name(attack, space)) not in own and space is Space.ORIGINAL:
-                continue
-            try:
-                trace = _trace(own, attack, space, "the run")
-                original = _trace(references.original, attack, space, "original")
-                found[place] = _ratios(trace, original, _trace(references.oracles[0], attack, space, "retrain"))
-            except NotMeasurable as reason:
-                fault = reason.what
-                continue
+    for space, attack in product(Space, Attack):
+        if (place := f"{attack}/{space}") not in own and space is Space.ORIGINAL:
+            continue
+        try:
+            trace = _trace(own, attack, space, "the run")
+            found[place] = _ratios(trace, *_references(references, attack, space))
+        except NotMeasurable as reason:
+            fault = reason.what
+        else:
             n = trace.train.shape[1]
     if not found:
         raise NotMeasurable(fault)
@@ -233,41 +216,44 @@ def same_codes(subject: Subject) -> bool:
 def _values(
     own: Mapping[str, Measured], references: References, attack: Attack, space: Space
 ) -> tuple[MetricValue, ...]:
-    specs = [_SPEC[metric_name(quantity, attack, space)] for quantity in QUANTITIES]
+    specs = [_SPEC[f"{_PREFIX[space]}{quantity}.{attack}"] for quantity in QUANTITIES]
     try:
         trace = _trace(own, attack, space, "the run")
     except NotMeasurable as fault:
         return unmeasured(specs, fault.what)
-    note = _note(trace, copied=part_name(attack, space) not in own)
+    note = _note(trace, copied=f"{attack}/{space}" not in own)
     hits, n = int(trace.train[-1].sum()), trace.train.shape[1]
 
     def value(spec: MetricSpec, found: IntervalEstimate) -> MetricValue:
         return number(spec.name, Group.FORGET, found.value, n=n, interval=found.interval, note=note)
 
-    def compared(spec: MetricSpec, estimate: Callable[..., IntervalEstimate]) -> list[MetricValue]:
-        if not references.oracles:
-            raise NotMeasurable("no retrained model to compare with")
-        original = _trace(references.original, attack, space, "original")
-        retrain = _trace(references.oracles[0], attack, space, "retrain")
-        return [value(spec, estimate(trace, original, retrain))]
+    def compared() -> list[MetricValue]:
+        models = trace, *_references(references, attack, space)
+        return [value(spec, estimate(*models)) for spec, estimate in zip(specs[2:], (recovery, peak), strict=True)]
 
-    hit_rate, under, back, highest = specs
     return (
-        value(hit_rate, IntervalEstimate(hits / n, *exact_interval(hits, n))),
-        value(under, area(trace)),
-        *values_or_reason([back], lambda: compared(back, recovery)),
-        *values_or_reason([highest], lambda: compared(highest, peak)),
+        value(specs[0], IntervalEstimate(hits / n, *exact_interval(hits, n))),
+        value(specs[1], area(trace)),
+        *values_or_reason(specs[2:], compared),
     )
+
+
+def _references(references: References, attack: Attack, space: Space) -> tuple[AttackTrace, AttackTrace]:
+    """The traces of the original and of the retrained model. Raises NotMeasurable where there is none."""
+    if not references.oracles:
+        raise NotMeasurable(_NO_ORACLE)
+    original = _trace(references.original, attack, space, "original")
+    return original, _trace(references.oracles[0], attack, space, "retrain")
 
 
 def _trace(parts: Mapping[str, Measured], attack: Attack, space: Space, whose: str) -> AttackTrace:
     """The trace of a part; of the served space where there is no other one. Raises NotMeasurable with the reason."""
-    found = parts.get(part_name(attack, space)) or parts.get(part_name(attack, Space.SERVED)) or parts.get("")
+    found = parts.get(f"{attack}/{space}") or parts.get(f"{attack}/{Space.SERVED}") or parts.get("")
     if found is None:
         raise NotMeasurable(f"{whose} was not attacked")
     if found.reason:
         raise NotMeasurable(found.reason if whose == "the run" else f"{whose}: {found.reason}")
-    return AttackTrace.of(found)
+    return AttackTrace(**found.samples)  # type: ignore[arg-type]
 
 
 def _note(trace: AttackTrace, *, copied: bool) -> str | None:
@@ -305,15 +291,7 @@ class AttackTrace:
         """[S] the steps that were taken and scored."""
         return self.planned[: len(self.train)]
 
-    def measured(self, attack: str, space: str) -> Measured:
-        """For storage: the published curve, and the hits."""
-        return Measured(curve=self._curve(attack, space), samples=dict(vars(self)))
-
-    @classmethod
-    def of(cls, measured: Measured) -> AttackTrace:
-        return cls(**measured.samples)  # type: ignore[arg-type]
-
-    def _curve(self, attack: str, space: str) -> pd.DataFrame:
+    def curve(self, attack: str, space: str) -> pd.DataFrame:
         """One row for each part and planned step; no rate where it was not allowed, or nothing is held out."""
         import pandas as pd
 

@@ -16,7 +16,7 @@ from genrec_unlearn_bench.data.fields import brand_key, plain
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.concept import concept_places
+from genrec_unlearn_bench.evaluation.exposure import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH

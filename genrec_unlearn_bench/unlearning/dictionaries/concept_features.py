@@ -35,13 +35,10 @@ FEWEST = 16
 
 
 def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int, seed: int) -> Groups:
-    """Pair at most ``count`` forget examples with retain examples of the same level-1 target code and history length.
+    """Pair at most ``count`` forget examples with retain examples of the same level-1 target code (``level_one`` [N])
+    and history length (at most ``limit``).
 
     If no retain example has the length, one with the nearest is taken; if none has the code, one of any code.
-
-    Args:
-        level_one: [N] level-1 code of every item.
-        limit: Largest history length.
     """
     generator = numpy_generator(seed, "matched")
     forget, retain = groups.forget, groups.retain
@@ -63,9 +60,8 @@ def matched_pairs(groups: Groups, level_one: IntArray, limit: int, *, count: int
 def concept_parts(brands: IntArray, targets: IntArray) -> IntArray:
     """[N] part of the concept that each item belongs to, from 0; -1 for retain items.
 
-    Args:
-        brands: [N] brand of each concept item, -1 for retain items (``ForgetRequest.brand_numbers``).
-        targets: [n] targets of the forget examples, which decide whether a brand is a part of its own (``FEWEST``).
+    ``brands`` [N] are those of ``ForgetRequest.brand_numbers``; the forget ``targets`` [n] decide whether a brand is a
+    part of its own (``FEWEST``).
     """
     counts = np.bincount(brands[targets], minlength=int(brands.max(initial=0)) + 1)
     own = np.flatnonzero(counts >= FEWEST)
@@ -124,7 +120,7 @@ def _separating(
     positive: NDArray[np.float32], negative: NDArray[np.float32], least: float, most: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Columns of [n, W] and [m, W] scores that fire on the positives and separate the two, and their AUROCs."""
-    firing = np.flatnonzero((positive > 0).mean(0) >= FIRES).astype(np.int64)
+    firing = np.flatnonzero((positive > 0).mean(0) >= FIRES)
     values = aurocs(positive[:, firing], negative[:, firing])
     order = np.argsort(-values, kind="stable")
     chosen = order[values[order] >= least][:most]
@@ -180,12 +176,8 @@ def _lens_scores(recommender: Recommender, directions: Tensor, concept: BoolArra
 
 
 def output_pull(recommender: Recommender, pairs: Groups, blocks: Sequence[Block], parts: IntArray) -> list[Tensor]:
-    """[P, D] per block: mean gradient, over the pairs of each of P parts, of the forget targets' log-likelihood by the
-    feed-forward output, summed over positions, minus that of the matched retain targets.
-
-    Args:
-        parts: [n] part of each pair.
-    """
+    """[P, D] per block: mean gradient, over the pairs of each of P ``parts`` [n], of the forget targets' log-likelihood
+    by the feed-forward output, summed over positions, minus that of the matched retain targets."""
     of_row = torch.from_numpy(parts).to(recommender.device)
     sizes = torch.bincount(of_row)
     totals = [torch.zeros(len(sizes), block.down.out_features, device=recommender.device) for block in blocks]

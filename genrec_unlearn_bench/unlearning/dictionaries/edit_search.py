@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,10 +17,9 @@ import torch
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import example_batches
+from genrec_unlearn_bench.unlearning.sampling import example_batches, positive_set
 from genrec_unlearn_bench.unlearning.validation import validate
 
 TAUS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.5, 0.4, 0.3, 0.2)
@@ -55,8 +55,7 @@ class Effect:
         return 0.0 if min(parts) <= 0 else len(parts) / sum(1 / part for part in parts)
 
 
-@dataclass(frozen=True)
-class GridPoint:
+class GridPoint(NamedTuple):
     """A point of the grid and the edit's effect there."""
 
     tau: float
@@ -76,15 +75,11 @@ class Gauge:
         self._probabilities = self.probabilities(original)
 
     def effect(self, model: Recommender) -> Effect:
-        now = validate(model, self._groups)
-        probability, similar = self.probability_effect(model)
-        hits = _ratio(now.forget_hr, self._before.forget_hr, probability)
-        return Effect(hits, _ratio(now.retain_ndcg, self._before.retain_ndcg, 1.0), probability, similar)
-
-    def probability_effect(self, model: Recommender) -> tuple[float, float]:
-        """Ratios of the forget targets' and of P(i)'s probabilities to the original's."""
-        (forget, similar), before = self.probabilities(model), self._probabilities
-        return _ratio(forget, before[0], 1.0), _ratio(similar, before[1], 1.0)
+        now, before = validate(model, self._groups), self._before
+        pairs = zip(self.probabilities(model), self._probabilities, strict=True)
+        probability, similar = (_ratio(after, first, 1.0) for after, first in pairs)
+        hits = _ratio(now.forget_hr, before.forget_hr, probability)
+        return Effect(hits, _ratio(now.retain_ndcg, before.retain_ndcg, 1.0), probability, similar)
 
     def probabilities(self, model: Recommender) -> tuple[float, float]:
         """Mean token probability, over quantised levels, of forget targets and of their P(i)."""
@@ -128,10 +123,8 @@ def search_cells(
 ) -> GridPoint | None:
     """The grid point with the highest harmonic mean among at most ``evaluations``; None if all are 0.
 
-    Args:
-        effect: Applies the edit with (τ, μ) and measures it.
-        too_weak: A point whose forget ratio exceeds this excludes all weaker ones.
-        too_strong: A point whose retain ratio is below this excludes itself and all stronger ones.
+    ``effect`` applies the edit with (τ, μ) and measures it. A point whose forget ratio exceeds ``too_weak`` excludes
+    all weaker ones; one whose retain ratio is below ``too_strong`` excludes itself and all stronger ones.
     """
     gone = np.zeros((len(MUS), len(TAUS)), dtype=np.bool_)
     best: GridPoint | None = None

@@ -35,8 +35,8 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy, mlp_activations
 from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Dictionary
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.method import MethodConfig
-from genrec_unlearn_bench.unlearning.reference import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples, example_batches
 
@@ -73,15 +73,11 @@ def sae_dictionaries(
     """Train an SAE per block and return the accepted ones by block name.
 
     Trained on all train data, forget examples included, because concept features are what is looked for. Notes
-    ``sae.fvu`` and ``sae.spliced`` per layer (share of NDCG@10 kept, 1 if the original has none; -1 if not measured).
-
-    Args:
-        retain: Validation examples to rank with reconstructions.
+    ``sae.fvu`` and ``sae.spliced`` per layer: share of NDCG@10 kept on the validation examples ``retain`` (1 if the
+    original has none; -1 if not measured).
     """
-    blocks = anatomy(recommender).blocks
-    train, test = activation_rows(
-        recommender, all_examples(request.train), blocks, count=config.sae_rows, seed=request.seed
-    )
+    blocks, every = anatomy(recommender).blocks, all_examples(request.train)
+    train, test = activation_rows(recommender, every, blocks, count=config.sae_rows, seed=request.seed)
     before = replayed_ndcg(recommender, retain)
     accepted: dict[str, Dictionary] = {}
     fvus, kept = [], []
@@ -271,7 +267,7 @@ class ReplaySession:
     def _log_probs(self, window: slice) -> Tensor:
         batch, beams, depth = self._codes.shape
         # Causal attention hides what follows the prefix; code 0 exists on every level.
-        codes = torch.nn.functional.pad(self._codes, (0, len(self._offsets) - depth)).flatten(0, 1)
+        codes = F.pad(self._codes, (0, len(self._offsets) - depth)).flatten(0, 1)
         rows = torch.arange(batch, device=codes.device).repeat_interleave(beams)
         logits = self._recommender.decode(self._context, codes, rows=rows).logits[:, depth]
         return logits.view(batch, beams, -1).float().log_softmax(-1)[..., window]

@@ -38,27 +38,16 @@ class Dictionary(Protocol):
         """[n, D] reconstruction from codes [n, W]."""
 
 
-@dataclass(frozen=True, eq=False)
 class NeuronDictionary:
-    """Dictionary in which every value vector is its own feature, so that an edit acts on whole value vectors."""
+    """Dictionary in which every value vector [F, D] is its own feature, so that an edit acts on whole value vectors."""
 
-    directions: Tensor
-
-    @classmethod
-    def of(cls, vectors: Tensor) -> NeuronDictionary:
-        return cls(F.normalize(vectors))
-
-    @property
-    def encoder_rows(self) -> Tensor:
-        """[F, D] the directions themselves."""
-        return self.directions
+    def __init__(self, vectors: Tensor) -> None:
+        self.directions = self.encoder_rows = F.normalize(vectors)
 
     def weight_codes(self, vectors: Tensor) -> Tensor:
-        """[n, F] ReLU of the projections."""
         return (vectors @ self.directions.T).relu()
 
     def decode(self, codes: Tensor) -> Tensor:
-        """[n, D] sum of the directions."""
         return codes @ self.directions
 
 
@@ -96,17 +85,15 @@ def value_vectors(linear: nn.Linear) -> Tensor:
 
 def neuron_dictionaries(recommender: Recommender) -> Mapping[str, Dictionary]:
     """Every block's value vectors as its dictionary, by block name."""
-    return {block.name: NeuronDictionary.of(value_vectors(block.down)) for block in anatomy(recommender).blocks}
+    return {block.name: NeuronDictionary(value_vectors(block.down)) for block in anatomy(recommender).blocks}
 
 
 def steered(
     vectors: Tensor, dictionary: Dictionary, features: Sequence[Feature], signs: Tensor, tau: float, mu: float
 ) -> tuple[Tensor, Tensor]:
-    """Indices [n] of the value vectors that belong to one layer's features, and their edited values [n, D].
+    """Indices [n] of the value ``vectors`` [F, D] that belong to one layer's features, and their edited values [n, D].
 
-    Args:
-        vectors: [F, D] value vectors.
-        signs: [F] majority sign of each neuron's activation on the concept; a negative activation flips the edit.
+    ``signs`` [F]: majority sign of each neuron's activation on the concept; a negative activation flips the edit.
     """
     index = torch.tensor([feature.index for feature in features], device=vectors.device)
     wanted = torch.tensor([feature.sign for feature in features], device=vectors.device, dtype=vectors.dtype)
@@ -129,15 +116,10 @@ def early_scale(index: int, layers: int) -> float:
 
 
 class Editor:
-    """Repeatable edits of a clone, each applied to the original's weights.
+    """Repeatable edits of the clone ``model``, each applied to the weights of the original's ``blocks``.
 
     With a low-rank adapter on W_out the dictionary encodes the effective matrix, and the difference is added to the
-    base weight; the adapter is unchanged.
-
-    Args:
-        model: The clone.
-        blocks: The original's blocks that have a dictionary.
-        signs: [F] for each of ``blocks``; see ``steered``.
+    base weight; the adapter is unchanged. ``signs`` [F] of each block: see ``steered``.
     """
 
     def __init__(

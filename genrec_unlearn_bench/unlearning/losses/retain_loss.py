@@ -16,8 +16,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.descent import DescentConfig
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, token_nll
-from genrec_unlearn_bench.unlearning.reference import mean_nll, resting
+from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, mean_nll, resting, token_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample

@@ -19,7 +19,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import Block, Stack, anatomy, tapped
-from genrec_unlearn_bench.unlearning.reference import resting
+from genrec_unlearn_bench.unlearning.likelihood import resting
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
@@ -62,16 +62,10 @@ def sites(model: Recommender, where: Where, depth: float | None) -> tuple[Site, 
 
 
 class Steering:
-    """RMU's losses on one request, with the control vectors u = c · r / ‖r‖.
+    """RMU's losses on one request, with the control vectors u = c · r / ‖r‖, ``vectors`` [V, D] per site.
 
     r ~ Uniform[0, 1)^D, so u lies in the non-negative orthant; c = κ times the mean norm of the original's states at
-    the steered positions.
-
-    Args:
-        per_brand: One vector per site and brand of a brand request, instead of one per site.
-
-    Attributes:
-        vectors: [V, D] per site.
+    the steered positions. ``per_brand``: a vector per site and brand of a brand request, instead of one per site.
     """
 
     def __init__(
@@ -79,13 +73,12 @@ class Steering:
         original: Recommender,
         request: ForgetRequest,
         *,
-        where: Where,
-        depth: float | None,
         kappa: float,
+        where: Where = "decoder",
+        depth: float | None = None,
         per_brand: bool = False,
     ) -> None:
-        self._original = original
-        self._where, self._depth = where, depth
+        self._original, self._where, self._depth = original, where, depth
         brands = request.brand_numbers.clip(0) if per_brand else np.zeros(len(request.items), dtype=np.int64)
         self._brands = torch.from_numpy(brands).to(original.device)
         self._affected = torch.from_numpy(request.affected_items).to(original.device)
@@ -139,14 +132,14 @@ class Steering:
         found = []
         for site, states in zip(places, caught, strict=True):
             if site.history:
-                items = context.position_items
-                concept = self._affected[items.clamp_min(0)] & (items >= 0) & context.mask
-                brands = self._brands[items.clamp_min(0)]
-                found.append(SiteStates(body.at_history(states, context), concept, context.mask & ~concept, brands))
+                known, real = context.position_items.clamp_min(0), context.position_items >= 0
+                concept = self._affected[known] & real & context.mask
+                at, others = body.at_history(states, context), context.mask & ~concept
+                found.append(SiteStates(at, concept, others, self._brands[known]))
             else:
-                content = self._content[torch.from_numpy(part.targets).to(codes.device)]
-                content = nn.functional.pad(content, (0, length - content.shape[1]))
-                brands = self._brands[torch.from_numpy(part.targets).to(codes.device)][:, None].expand(-1, length)
+                targets = torch.from_numpy(part.targets).to(codes.device)
+                content = nn.functional.pad(self._content[targets], (0, length - self._content.shape[1]))
+                brands = self._brands[targets][:, None].expand(-1, length)
                 found.append(SiteStates(body.at_targets(states, context, length), content, codes >= 0, brands))
         return found
 

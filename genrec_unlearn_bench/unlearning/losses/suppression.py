@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,10 +25,9 @@ from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, Phase, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import masked_mean, sequence_nll, token_nll
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.retain_loss import RUINED
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.sampling import PairedBatch, positive_set
 from genrec_unlearn_bench.unlearning.search import Search
 
 
@@ -63,14 +62,6 @@ class UnlearningLossConfig(RetainLossConfig):
     """Drop concept items from retain histories in L_R (R14); the paper keeps them."""
 
 
-class TextLosses(NamedTuple):
-    """Mean NLL per token of retain targets' titles and SIDs, and mean log-likelihood of concept items' (original SIDs,
-    bounded as L_F is)."""
-
-    retain: Tensor
-    forget: Tensor
-
-
 class ItemTexts:
     """Item-text samples (title -> SID, SID -> title) of concept items and retain targets, with the original SIDs.
 
@@ -93,18 +84,6 @@ class ItemTexts:
         self._next = int((self._next + count) % max(size, 1))
         return np.asarray(self._concept[places], dtype=np.int64)
 
-    def losses(self, model: Recommender, retain: IntArray, count: int, *, bounded: bool) -> TextLosses | None:
-        """Losses of ``count`` concept items and of the items ``retain`` that have titles; None if no concept item has.
-
-        Args:
-            bounded: Stop suppressing a token below the uniform level: 1/K for a code, 1/V for a word.
-        """
-        concept = self.draw(count)
-        if not len(concept):
-            return None
-        forget = self.log_likelihood(model.with_sids(self._original), concept, bounded=bounded)
-        return TextLosses(self.retain_loss(model, retain), forget)
-
     def retain_loss(self, model: Recommender, retain: IntArray) -> Tensor:
         """Scalar: mean NLL per token of the items that have titles, in nats; 0 if none has."""
         titled = retain[self._titled[retain]]
@@ -117,29 +96,32 @@ class ItemTexts:
         """Whether any concept item has a title to unlearn."""
         return len(self._concept) > 0
 
+    def forget_loss(self, model: Recommender, count: int, *, bounded: bool) -> Tensor:
+        """Scalar: mean log-likelihood per token of the next ``count`` concept items, with their original SIDs."""
+        return self.log_likelihood(model.with_sids(self._original), self.draw(count), bounded=bounded)
+
     def log_likelihood(self, model: Recommender, items: IntArray, *, bounded: bool = False) -> Tensor:
-        """Scalar: mean log-likelihood per token of the items' SIDs given titles and titles given SIDs, in nats."""
+        """Scalar: mean log-likelihood per token of the items' SIDs given titles and titles given SIDs, in nats.
+
+        ``bounded`` stops suppressing a token below the uniform level: 1/K for a code, 1/V for a word.
+        """
         titles = [self._titles[item] for item in items]
         total, count = [], []
-        for side in ("sid", "title"):
-            output = model.align(items, titles, to="sid" if side == "sid" else "title")
+        sides: tuple[Literal["sid", "title"], ...] = ("sid", "title")
+        for side in sides:
+            output = model.align(items, titles, to=side)
             values = output.token_log_probs()
             mask = torch.ones_like(output.labels, dtype=torch.bool) if output.mask is None else output.mask
-            if bounded:
-                values = torch.maximum(values, self._uniform(side, values, output.logits.shape[-1]))
+            if bounded and side == "sid":
+                values = torch.maximum(values, -values.new_tensor(self._original.level_sizes).log()[None])
+            elif bounded:
+                values = torch.maximum(values, values.new_full((1, 1), -math.log(output.logits.shape[-1])))
             if side == "sid":
                 # The collision ordinal carries no information about an item.
                 values, mask = values[:, : self._original.quantised_levels], mask[:, : self._original.quantised_levels]
             total.append((values * mask).sum())
             count.append(mask.sum())
         return torch.stack(total).sum() / torch.stack(count).sum().clamp_min(1)
-
-    def _uniform(self, side: str, values: Tensor, vocabulary: int) -> Tensor:
-        """Log-probability of a uniform guess at each token, broadcast over targets."""
-        if side == "title":
-            return values.new_full((1, 1), -math.log(vocabulary))
-        sizes = torch.tensor(self._original.level_sizes, dtype=values.dtype, device=values.device)
-        return -sizes.log()[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,23 +209,21 @@ class Objective(RetainObjective):
 
     def losses(self, model: Recommender, forget: Examples, retain: Examples, soft: SoftSids | None = None) -> Losses:
         """All terms of one paired batch; each history is encoded once, whatever the number of its targets."""
-        kept = retain.without_items(self.request.items) if self.config.clean_history else retain
-        retained = self._interaction_loss(model, kept, soft)
+        cleaned = retain.without_items(self.request.items) if self.config.clean_history else retain
+        retained = self._interaction_loss(model, cleaned, soft)
         context = model.encode(forget.histories(model.history_limit), soft=soft)
         losses = self._forget_losses(model, context, forget, retained)
         texts, count = self._texts_of(model), self._text_count(len(forget))
-        if texts is None:
+        if texts is None or not texts.learned or not count:
             return losses
-        bounded = self.config.forget_bound == "uniform"
-        found = texts.losses(model, retain.targets[:count], count, bounded=bounded)
-        if found is None:
-            return losses
+        suppressed = texts.forget_loss(model, count, bounded=self.config.forget_bound == "uniform")
+        kept = texts.retain_loss(model, retain.targets[:count])
         # Each sample has the weight of an interaction.
         fraction = count / (count + len(forget))
         return replace(
             losses,
-            retain=(1 - fraction) * losses.retain + fraction * found.retain,
-            forget=(1 - fraction) * losses.forget + fraction * found.forget,
+            retain=(1 - fraction) * losses.retain + fraction * kept,
+            forget=(1 - fraction) * losses.forget + fraction * suppressed,
             text_fraction=fraction,
         )
 
@@ -275,18 +255,13 @@ def train_with_discrete_sids(
     *,
     epochs: int,
     progress: Progress,
-    stage: str,
     optimizer: torch.optim.Optimizer | None = None,
     steps_before: int = 0,
 ) -> None:
     """Train ``model`` in place with discrete SIDs in all histories.
 
     With the unbounded forget loss it stops early when the retain loss exceeds three times its first value: that loss
-    destroys the model within tens of steps (R3).
-
-    Args:
-        optimizer: The optimiser of an earlier phase, with its state.
-        steps_before: Steps of earlier phases.
+    destroys the model within tens of steps (R3). ``optimizer`` and ``steps_before`` are those of an earlier phase.
     """
     unbounded = isinstance(objective, Objective) and objective.config.forget_bound == "none"
     first: list[float] = []
@@ -300,5 +275,5 @@ def train_with_discrete_sids(
         first.append(terms["retain"])
         return f"a retain loss {RUINED:g} times its first" if unbounded and first[-1] > RUINED * first[0] else ""
 
-    phase = Phase(stage, epochs, optimizer, steps_before, stop=stop)
+    phase = Phase("hard", epochs, optimizer, steps_before, stop=stop)
     descend(model, objective.request, objective.config, step, progress, phase=phase)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.overlap import overlap
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -67,6 +68,16 @@ def best_first(logits: Sequence[Logits], limit: int) -> Iterator[Codes]:
                 heapq.heappush(heap, (value(following), following))
 
 
+def randomly_reassigned(
+    table: SidTable, concept: BoolArray, rare_share: float, *, seed: int, progress: Progress
+) -> SidTable:
+    """The table with the marked items [N] at random SIDs of rarely used codes, the same for all methods of a seed."""
+    logits = rare_code_logits(table, concept, rare_share, numpy_generator(seed, "random-reassign"))
+    outcome = discretise(table, np.flatnonzero(concept), logits)
+    note_reassignment(progress, table, outcome, concept)
+    return outcome.table
+
+
 def rare_code_logits(
     table: SidTable, concept: BoolArray, rare_share: float, generator: np.random.Generator
 ) -> list[Logits]:
@@ -93,17 +104,14 @@ def discretise(table: SidTable, items: IntArray, logits: Sequence[Logits], *, ca
     lowest free one.
 
     Args:
-        table: Current table; all other items keep their SIDs.
-        items: [n] item ids.
-        logits: Q arrays [n, K_l] (−D + φ).
+        logits: Q arrays [n, K_l] (−D + φ) for the n items.
         candidates: Number of SIDs to try before the last level takes its best free code. In a tree the search goes on
             until one is free, and ``fallback_items`` counts the items that needed more.
 
     Raises BenchError if no free SID is left under an item's first codes.
     """
     content = table.quantised_codes[items] >= 0
-    choose = _flat if table.tree is None else _in_tree
-    fresh, tries = choose(table, items, logits, content, candidates)
+    fresh, tries = (_flat if table.tree is None else _in_tree)(table, items, logits, content, candidates)
     changed = fresh != table.codes[items]
     return Reassignment(
         table=table.reassigned(items, fresh),

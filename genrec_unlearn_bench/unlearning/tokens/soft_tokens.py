@@ -125,9 +125,9 @@ class SoftTokens:
         """The assignment in the form that ``Recommender.encode`` takes."""
         return SoftSids(self.row_of_item, assignment_probs)
 
-    def assignment_logits(self) -> list[Tensor]:
-        """−D + φ: Q tensors [n, K_l], for discretisation."""
-        return [(phi - distance).detach() for phi, distance in zip(self.phi, self.distances, strict=True)]
+    def assignment_logits(self) -> list[NDArray[np.float32]]:
+        """−D + φ: Q arrays [n, K_l], for discretisation."""
+        return [(phi - level).detach().cpu().numpy() for phi, level in zip(self.phi, self.distances, strict=True)]
 
     def regulariser(self, reduction: Literal["mean", "sum"] = "mean") -> Tensor:
         """L_reg (eq. 6): |φ| summed over levels and codes, then the mean over items or the paper's sum (R12).
@@ -149,8 +149,7 @@ def update_mask(
 ) -> list[Tensor]:
     """M = 1[ρ_l(k) > E_q ρ_l] · 1[∂L_F/∂φ > 0] (eq. 11), as Q float tensors [n, K_l].
 
-    Args:
-        kind: ``on``, or an ablation: ``off`` (all ones) or ``overlap-only`` (first factor alone).
+    ``kind`` is ``on``, or an ablation: ``off`` (all ones) or ``overlap-only`` (first factor alone).
     """
     if kind == "off":
         return [torch.ones_like(q) for q in assignment_probs]
@@ -184,9 +183,7 @@ class MaskedAdam:
 
     def __init__(self, parameters: Sequence[Tensor], lr: float) -> None:
         self.parameters, self.lr = list(parameters), lr
-        self._first = [torch.zeros_like(p) for p in self.parameters]
-        self._second = [torch.zeros_like(p) for p in self.parameters]
-        self._count = [torch.zeros_like(p) for p in self.parameters]
+        self._first, self._second, self._count = ([torch.zeros_like(p) for p in self.parameters] for _ in range(3))
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], masks: Sequence[Tensor]) -> None:
@@ -252,9 +249,8 @@ class PhiTrainer:
         self.tokens = SoftTokens.start(self._table, request.items, self._scale, device)
         self._content = torch.from_numpy(table.quantised_codes >= 0)
         self._forget_size = len(request.train.forget)
-        retain = np.flatnonzero(~request.items)
-        if config.rho == "interactions":
-            retain = request.train.retain.targets
+        interactions = config.rho == "interactions"
+        retain = request.train.retain.targets if interactions else np.flatnonzero(~request.items)
         self._rho = [rho.float().to(device) for rho in retain_frequencies(table, retain)]
         make = MaskedAdam if config.phi_optimizer == "adam" else MaskedSgd
         self._optimizer = make(self.tokens.phi, config.phi_lr)
@@ -313,8 +309,7 @@ class PhiTrainer:
         log_probs = output.logits.detach().log_softmax(-1)
         rows = self.tokens.row_of_item[torch.from_numpy(forget.targets).to(log_probs.device)]
         terms = []
-        for level, q in enumerate(probs):
-            start = self._offsets[level]
+        for level, (q, start) in enumerate(zip(probs, self._offsets, strict=False)):
             terms.append((q[rows] * log_probs[:, level, start : start + q.shape[1]]).sum(-1))
         content = self._content[torch.from_numpy(forget.targets)].to(log_probs.device)
         values = torch.stack(terms, dim=1)
@@ -324,10 +319,6 @@ class PhiTrainer:
 
     def step(self) -> None:
         self._optimizer.step(self._gradients, self._masks)
-
-    def assignment_logits(self) -> list[NDArray[np.float32]]:
-        """−D + φ: Q arrays [n, K_l]."""
-        return [level.cpu().numpy() for level in self.tokens.assignment_logits()]
 
 
 def _gradients(loss: Tensor, parameters: list[Tensor]) -> list[Tensor]:

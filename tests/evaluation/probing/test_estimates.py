@@ -92,6 +92,6 @@ def test_intervals_cover_the_truth_of_clustered_scores(gap: float, spread: float
 def test_the_interval_of_a_difference_holds_it() -> None:
     rng = np.random.default_rng(5)
     own, other = accuracy([drawn(rng, gap=2)], NADEAU), accuracy([drawn(rng, gap=0)], NADEAU)
-    low, high = difference(own, other)
+    low, high = difference(own, other).interval
     assert low < own.value - other.value < high
     assert high - low > max(own.high - own.low, other.high - other.low)

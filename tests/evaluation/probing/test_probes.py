@@ -150,7 +150,7 @@ def test_a_concept_without_a_control_task_is_still_probed() -> None:
 def test_no_more_positives_are_used_than_asked_for() -> None:
     rows = world().rows
     tasks = draw_tasks(rows, CONFIG.model_copy(update={"examples": 100}), 0)
-    assert tasks.concept[0].rows.labels.sum() == 100
+    assert tasks.concept[0][0].labels.sum() == 100
     with pytest.raises(NotMeasurable, match="the 2 positives"):
         draw_tasks(rows, CONFIG.model_copy(update={"examples": 2}), 0)
 

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, References
 from genrec_unlearn_bench.evaluation.metric import Better, Group, MetricValue
-from genrec_unlearn_bench.evaluation.relearning.measurement import Attack, Relearning, Space, part_name, part_of
+from genrec_unlearn_bench.evaluation.relearning.measurement import Attack, Relearning, Space
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation.relearning import world
@@ -100,7 +100,7 @@ def test_a_serving_filter_holds_where_it_serves_and_nowhere_else() -> None:
 
 def test_one_space_is_measured_once_and_stands_for_both(held_against: References) -> None:
     model = world.trained(on_concept=True)
-    assert Relearning().parts(world.subject(model)) == tuple(part_name(attack, Space.SERVED) for attack in Attack)
+    assert Relearning().parts(world.subject(model)) == tuple(f"{attack}/served" for attack in Attack)
     values = _values(dict(held_against.original), held_against)
     served, copied = values["relearning.hr@10.forget-100"], values["relearning.original-sids.hr@10.forget-100"]
     assert copied.value == served.value
@@ -129,7 +129,7 @@ def test_a_tokenizer_of_its_own_has_no_original_space() -> None:
 def test_every_metric_is_there_with_its_reason(held_against: References) -> None:
     for own in (
         {"": Measured(reason="no tokens")},
-        {part_name(a, s): Measured(reason="no tokens") for a in Attack for s in Space},
+        {f"{a}/{s}": Measured(reason="no tokens") for a in Attack for s in Space},
     ):
         values = Relearning().compare(own, held_against)
         assert [value.metric for value in values] == [spec.name for spec in Relearning.specs]
@@ -172,12 +172,6 @@ def test_metrics_are_declared() -> None:
         assert metric_spec(spec.name) == spec
         assert spec.better == {Group.FORGET: Better.LOWER}
     assert {"relearning.hr@10.mixed", "relearning.original-sids.recovery.forget-1"} < set(names)
-
-
-def test_parts_are_named_by_attack_and_space() -> None:
-    for attack in Attack:
-        for space in Space:
-            assert part_of(part_name(attack, space)) == (attack, space)
 
 
 def test_the_measurement_imports_nothing_heavy() -> None:

@@ -8,9 +8,7 @@ from scipy import stats
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
 from genrec_unlearn_bench.evaluation.relearning.measurement import (
-    Attack,
     AttackTrace,
-    Space,
     area,
     exact_interval,
     peak,
@@ -101,14 +99,12 @@ def test_rates_have_clopper_and_pearsons_interval() -> None:
         assert high == pytest.approx(1.0 if hits == n else stats.beta.ppf(0.975, hits + 1, n - hits))
 
 
-def test_a_trace_outlives_its_storage() -> None:
-    stored = trace(0.2, 0.4).measured(Attack.MIXED, Space.SERVED)
-    found = AttackTrace.of(stored)
-    assert np.array_equal(found.train, trace(0.2, 0.4).train)
+def test_the_curve_has_a_row_for_every_planned_step() -> None:
+    found = trace(0.2, 0.4)
     assert found.steps.tolist() == [0, 10]
-    assert stored.curve is not None
-    rows = stored.curve[stored.curve["part"] == "train"]
+    curve = found.curve("mixed", "served")
+    rows = curve[curve["part"] == "train"]
     assert rows["step"].tolist() == [0, 10, 40]
     assert rows["hr@10"].tolist()[:2] == [0.2, 0.4]
     assert rows["hr@10"].isna().tolist() == [False, False, True]
-    assert stored.curve[stored.curve["part"] == "test"]["hr@10"].isna().all()
+    assert curve[curve["part"] == "test"]["hr@10"].isna().all()

@@ -108,7 +108,7 @@ def test_the_sign_of_the_output_score_and_of_the_neuron_turn_the_push_round() ->
 
 def test_a_neurons_own_dictionary_replaces_the_whole_value_vector() -> None:
     rows = vectors()
-    places, fresh = steered(rows, NeuronDictionary.of(rows), [feature(3)], torch.ones(NEURONS), 0.99, 4.0)
+    places, fresh = steered(rows, NeuronDictionary(rows), [feature(3)], torch.ones(NEURONS), 0.99, 4.0)
     assert places.tolist() == [3]
     torch.testing.assert_close(fresh[0], -4.0 * rows[3], rtol=1e-4, atol=1e-4)
 

@@ -11,10 +11,9 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, UnlearningLossConfig, train_with_discrete_sids
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import paired_batches
+from genrec_unlearn_bench.unlearning.sampling import paired_batches, positive_set
 from tests.planted import catalogue, concept, examples, features, groups, sequences, sids
 
 SHAPE = T5Shape(d_model=32, d_kv=8, d_ff=48, layers=1, heads=4, dropout=0.1, history_limit=4)
@@ -91,7 +90,7 @@ def test_the_unbounded_loss_is_stopped_before_it_ruins_the_model() -> None:
     model, request = setting()
     config = UnlearningLossConfig(lr=0.05, batch_size=16, forget_bound="none", lambda_forget=50.0)
     progress = Progress()
-    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress, stage="hard")
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=50, progress=progress)
     assert "hard.stopped_at" in progress.notes or progress.diverged
 
 
@@ -100,7 +99,7 @@ def test_the_shared_loop_takes_the_steps_of_the_papers_loop_to_the_bit() -> None
     model, request = setting()
     config = UnlearningLossConfig(lr=1e-3, batch_size=16, epochs=3)
     progress, plain = Progress(), model.clone()
-    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=3, progress=progress, stage="hard")
+    train_with_discrete_sids(model, Objective(config, request, model.sids), epochs=3, progress=progress)
     objective, steps = Objective(config, request, plain.sids), 0
     plain.module.train(False)
     optimizer = torch.optim.AdamW(plain.module.parameters(), lr=1e-3, weight_decay=0.0)

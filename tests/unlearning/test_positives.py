@@ -6,8 +6,7 @@ import numpy as np
 
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.features.item_features import ItemFeatures
-from genrec_unlearn_bench.unlearning.losses.positives import positive_set
-from genrec_unlearn_bench.unlearning.sampling import paired_batches, steps_per_epoch
+from genrec_unlearn_bench.unlearning.sampling import paired_batches, positive_set, steps_per_epoch
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import scrubbed_latents
 from tests.planted import concept, examples, features, groups, sequences, sids
 
