@@ -256,9 +256,8 @@ def plot(
         >>> len(figure.axes) > 0
         True
     """
-    from genrec_unlearn_bench.reporting.figures.canvas import styled
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
-    from genrec_unlearn_bench.reporting.figures.drawing import draw
+    from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
     from genrec_unlearn_bench.reporting.frame import filtered
     from genrec_unlearn_bench.reporting.selection import Selection

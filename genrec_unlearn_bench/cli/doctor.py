@@ -12,6 +12,10 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.data.catalogue import datasets
+from genrec_unlearn_bench.data.locate import local_folder
+from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.store.store import default_cache
 
 HUB = "https://huggingface.co"
 
@@ -30,7 +34,6 @@ def doctor(
     network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
 ) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
-    from genrec_unlearn_bench.store.store import default_cache
 
     parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _encoders())
     found = [finding for part in (*parts, _hub() if network else ()) for finding in part]
@@ -86,8 +89,6 @@ def _storage(cache: Path) -> Iterator[Finding]:
 
 
 def _data(data_dir: Path | None) -> Iterator[Finding]:
-    from genrec_unlearn_bench.data.catalogue import datasets
-    from genrec_unlearn_bench.data.locate import local_folder
 
     for spec in datasets(data_dir).values():
         folder = local_folder(spec, data_dir)
@@ -103,7 +104,6 @@ def _data(data_dir: Path | None) -> Iterator[Finding]:
 
 
 def _encoders() -> Iterator[Finding]:
-    from genrec_unlearn_bench.errors import BenchError
     from genrec_unlearn_bench.features.encoder_spec import minilm_folder
 
     yield Finding("encoder tfidf", "ok", "always there")

@@ -6,6 +6,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,22 +16,20 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import duration, print_line, progressing
-from genrec_unlearn_bench.cli.grid_status import running_lines
+from genrec_unlearn_bench.cli.grid import running_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress_display import duration, print_line, progressing
+from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from genrec_unlearn_bench.executors.base import Executor, Failure, SweepOutcome
+    from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
     from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.grid.expand import Build, GridCell
     from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.schedule import Job
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
-    from genrec_unlearn_bench.store.store import StageStore
 
 EXECUTORS = ("local", "slurm")
 STANDINGS = ("missing", "stale")
@@ -38,35 +37,24 @@ QUIET = 60.0
 """Seconds without a line after which it is shown what runs, and the time left."""
 MAX_RUNNING = 12
 
-DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")]
-ExecutorName = Annotated[str, Option("--executor", help="local or slurm.")]
-Processes = Annotated[int | None, Option(help="Jobs at a time here (default: as cores allow).", min=1)]
-Cores = Annotated[int | None, Option(help="CPU cores for all jobs together (default: all).", min=1)]
-Memory = Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
-Retries = Annotated[int, Option(help="Further attempts after a transient fault.", min=0)]
-Only = Annotated[
-    list[str] | None,
-    Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN"),
-]
-StandingName = Annotated[list[str] | None, Option("--standing", help="Only missing or only stale cells.")]
-Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
     Option("--slurm", help="Settings for Slurm (docs/large.md).", metavar="FILE", show_default=False, exists=True),
 ]
+Only = Annotated[list[str] | None, Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN")]
 
 
 def run(
     grid: options.Grid,
-    dry_run: DryRun = False,
-    executor: ExecutorName = "local",
-    processes: Processes = None,
-    cores: Cores = None,
-    memory: Memory = None,
-    retries: Retries = 2,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")] = False,
+    executor: Annotated[str, Option("--executor", help="local or slurm.")] = "local",
+    processes: Annotated[int | None, Option(help="Jobs at a time here (default: as cores allow).", min=1)] = None,
+    cores: Annotated[int | None, Option(help="CPU cores for all jobs together (default: all).", min=1)] = None,
+    memory: Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)] = None,
+    retries: Annotated[int, Option(help="Further attempts after a transient fault.", min=0)] = 2,
     only: Only = None,
-    standing: StandingName = None,
-    minutes: Minutes = None,
+    standing: Annotated[list[str] | None, Option("--standing", help="Only missing or only stale cells.")] = None,
+    minutes: Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)] = None,
     device: options.GridDevice = None,
     slurm: SlurmFile = None,
     tracker: options.Trackers = None,
@@ -90,7 +78,6 @@ def run(
     from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
     cache = cache_dir or default_cache()
@@ -101,7 +88,8 @@ def run(
         build, store = graph_builder(download=not dry_run), StageStore(cache)
         with progressing() as progress:
             plan = make_plan(_selected(cells, only, grid), build, store, progress)
-        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in _wanted(standing)))
+        wanted = {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
+        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = list(schedule(plan))
         if dry_run:
             return _job_list(plan, jobs)
@@ -110,33 +98,26 @@ def run(
         outcome = SweepOutcome()
         if jobs:
             places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
-            folder.begin(_facts(spec.name, plan, places, device, executor, tracking), jobs, find_grid(grid))
+            facts = _facts(plan, tracking, grid=spec.name, device=device or "", executor=executor, places=places)
+            folder.begin(facts, jobs, find_grid(grid))
             how = {"retries": retries, "minutes": minutes, "hurry": interrupts.hurry}
             outcome = _sweep(plan, jobs, chosen, folder, store, is_done=_done_check(cells, build, store), **how)
         return _conclusion(plan, jobs, outcome, results_dir)
 
 
-def _wanted(standing: list[str] | None) -> set[str]:
-    return {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
-
-
-def _facts(
-    grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, executor: str, tracking: Tracking | None
-) -> SweepFacts:
+def _facts(plan: Plan, tracking: Tracking | None, *, places: dict[str, Path | None], **fields: Any) -> SweepFacts:
     from genrec_unlearn_bench.grid.state import SweepFacts
 
     return SweepFacts(
-        grid=grid,
         started=time.time(),
         host=platform.node(),
         command=shlex.join(["bench", *sys.argv[1:]]),
         **{name: str(place.absolute()) if place else "" for name, place in places.items()},
-        device=device or "",
-        executor=executor,
         trackers=tracking.names if tracking else (),
         tracker_dir=tracking.folder if tracking else "",
         cells=len(plan.cells) - plan.counts["impossible"],
         done=plan.counts["done"],
+        **fields,
     )
 
 
@@ -163,7 +144,6 @@ def choose_executor(
 
 def _done_check(cells: Sequence[GridCell], build: Build, store: StageStore) -> Callable[[Job], Path | None]:
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.progress import Progress
 
     by_name = {cell.name: cell for cell in cells}
 
@@ -195,7 +175,6 @@ def _sweep(
     from genrec_unlearn_bench.executors.base import Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-    from genrec_unlearn_bench.store.store import old_store_notice
 
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
@@ -275,8 +254,19 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
     counts = [f"{len(outcome.done) + len(outcome.by_other_sweeps)} of {len(jobs)} jobs done"]
     for name in ("failed", "skipped", "left"):
         counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
+    failures = [
+        line
+        for failure in outcome.failed.values()
+        for line in (
+            f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)",
+            *(f"  {line}" for line in failure.error.splitlines()),
+            "    the end of its log:",
+            *(f"    | {line}" for line in failure.tail),
+            f"  log: {failure.log}",
+        )
+    ]
     lines = [
-        *(line for failure in outcome.failed.values() for line in _failure_lines(failure)),
+        *failures,
         *(f"impossible: {planned.cell.name}: {planned.reason}" for planned in impossible),
         *(f"diverged, so not ranked: {name}" for name in diverged),
         f"{', '.join(counts)}, {duration(outcome.seconds)}; results: {results_dir}",
@@ -286,16 +276,6 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
         what, _, rest = outcome.storage.partition("\n")
         fault = BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
     return Output(content, lines, int(bool(outcome.failed or diverged)), fault=fault)
-
-
-def _failure_lines(failure: Failure) -> list[str]:
-    return [
-        f"{failure.how}: {failure.job.name} ({failure.attempts} attempts)",
-        *(f"  {line}" for line in failure.error.splitlines()),
-        "    the end of its log:",
-        *(f"    | {line}" for line in failure.tail),
-        f"  log: {failure.log}",
-    ]
 
 
 def _document(outcome: SweepOutcome) -> dict[str, Any]:

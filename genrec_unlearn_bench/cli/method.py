@@ -10,9 +10,10 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import progressing
 from genrec_unlearn_bench.config import named, overrides
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.progress_display import progressing
+from genrec_unlearn_bench.store.store import default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.contract.rules import RuleResult
@@ -34,7 +35,6 @@ def check(
     there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
     """
     from genrec_unlearn_bench.contract.check import check_method
-    from genrec_unlearn_bench.store.store import default_cache
 
     with progressing() as progress:
         checked = check_method(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.console import first_lines, print_line
+from genrec_unlearn_bench.cli.command import first_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.listing import names_of
+from genrec_unlearn_bench.progress_display import print_line
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.selection import Selection

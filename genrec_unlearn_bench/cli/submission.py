@@ -8,62 +8,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, sheet
-from genrec_unlearn_bench.cli.console import first_lines, progressing
+from genrec_unlearn_bench.cli.command import Output, card, first_lines, sheet
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.progress_display import progressing
+from genrec_unlearn_bench.registry import methods
+from genrec_unlearn_bench.store.store import default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.bundle import Bundle
     from genrec_unlearn_bench.submissions.submit import Submitted
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
-Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
-MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
-Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
-Title = Annotated[str | None, Option(help="What tables call the method.")]
-Authors = Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')]
-Contact = Annotated[str | None, Option(help="Mail address or link.")]
-Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
-PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
-Code = Annotated[str | None, Option(help="https link of the code.")]
-Deviations = Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")]
-Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")]
-Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
-Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
 PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
-Place = Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")]
-Demo = Annotated[
-    bool | None,
-    Option(
-        "--demo/--no-demo",
-        help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
-    ),
-]
-Write = Annotated[bool, Option("--write", help="Write verification.json into the folder.")]
-DemoThreads = Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
 Check = Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")]
 
 
 def new(
-    name: Name,
-    method: MethodName = None,
+    name: Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")],
+    method: Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")] = None,
     results_dir: options.ResultsDir = Path("results"),
-    out: Out = Path("leaderboard/submissions"),
-    title: Title = None,
-    author: Authors = None,
-    contact: Contact = None,
-    licence: Licence = None,
-    paper: PaperText = None,
-    code: Code = None,
-    deviation: Deviations = None,
-    task: Tasks = None,
-    ruleset: Rulesets = None,
-    withhold: Withhold = "",
+    out: Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")] = Path("leaderboard/submissions"),
+    title: Annotated[str | None, Option(help="What tables call the method.")] = None,
+    author: Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')] = None,
+    contact: Annotated[str | None, Option(help="Mail address or link.")] = None,
+    licence: Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")] = None,
+    paper: Annotated[str | None, Option("--paper", help='"Title | https link".')] = None,
+    code: Annotated[str | None, Option(help="https link of the code.")] = None,
+    deviation: Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")] = None,
+    task: Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")] = None,
+    ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
+    withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
     leaderboard: Leaderboard = None,
@@ -73,7 +53,6 @@ def new(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
-    from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions.inventory import pack
     from genrec_unlearn_bench.submissions.submit import SubmitRequest, pull_request, submit
 
@@ -106,13 +85,19 @@ def new(
 
 
 def verify(
-    path: Place,
-    demo: Demo = None,
+    path: Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")],
+    demo: Annotated[
+        bool | None,
+        Option(
+            "--demo/--no-demo",
+            help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
+        ),
+    ] = None,
     sandbox: options.Sandbox = True,
-    write: Write = False,
+    write: Annotated[bool, Option("--write", help="Write verification.json into the folder.")] = False,
     leaderboard: Leaderboard = None,
     cache_dir: options.CacheDir = None,
-    threads: DemoThreads = None,
+    threads: Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
 ) -> Output:
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
@@ -142,7 +127,6 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
-    from genrec_unlearn_bench.files import atomic_folder
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
     from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
@@ -213,9 +197,7 @@ def _submitted(done: Submitted, archive: Path, text: Path) -> Output:
 
 
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
-    from genrec_unlearn_bench.registry import methods
     from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
-    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.record_checks import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 

@@ -9,9 +9,11 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card
-from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.pipeline.results import PLACES, find_run, names_a_run, read_record
+from genrec_unlearn_bench.progress_display import open_store, progressing
+from genrec_unlearn_bench.store.store import default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
@@ -36,29 +38,24 @@ Target = Annotated[
         metavar="RUN|NAME",
     ),
 ]
-MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
-Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
-Floor = Annotated[
-    int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
-]
-Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
 Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
-TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
 def reproduce(
     name: Target = None,
-    method: MethodFile = None,
+    method: Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")] = None,
     encoder: RunEncoder = None,
-    fresh: Fresh = False,
+    fresh: Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")] = False,
     sandbox: options.Sandbox = True,
-    floor: Floor = None,
-    minutes: Minutes = None,
+    floor: Annotated[
+        int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
+    ] = None,
+    minutes: Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)] = None,
     set_: Changes = None,
-    seed: TrainingSeed = 0,
+    seed: Annotated[int, Option(help="Training seed.", min=0)] = 0,
     test_rows: TestRows = 2000,
     device: options.Device = "auto",
     threads: RunThreads = None,
@@ -74,7 +71,6 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
-    from genrec_unlearn_bench.pipeline.results import names_a_run
     from genrec_unlearn_bench.reproduce.reproduction import published_references
 
     places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
@@ -171,10 +167,8 @@ def _repeat(
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
-    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.reproduce.comparison import Redo, read_floors
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
-    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.text import Text
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.progress import launched, process_index
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.progress import Progress, launched, process_index
+from genrec_unlearn_bench.progress_display import open_store
+from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
     from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
-    from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
     from genrec_unlearn_bench.tuning.rule import Trial
 
@@ -56,7 +55,6 @@ def tune(
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
     from genrec_unlearn_bench.pipeline.cells import expand_names
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
 
     shared = RunRequest(
@@ -119,8 +117,6 @@ def _tune(
 
 def _table(choice: Choice) -> RenderableType:
     """The original first, then every trial in the order of trying; ``◀`` marks the choice."""
-    from rich.console import Group
-    from rich.text import Text
 
     from genrec_unlearn_bench.tuning.rule import is_feasible, worst_case
 

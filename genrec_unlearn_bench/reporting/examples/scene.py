@@ -292,3 +292,15 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
             hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
+
+
+def choose_examples(
+    scene: Scene, groups: Sequence[Group], *, users: Sequence[int], beam: int, top: int
+) -> tuple[list[tuple[Group, int]], str]:
+    """The examples of some users, or those of the first group that changed most, and how they were chosen.
+
+    Raises UsageError where there are none.
+    """
+    if users:
+        return of_users(scene, users, groups), NAMED
+    return [(groups[0], int(row)) for row in most_changed(scene, groups[0], beam, top)], RULE

@@ -1,4 +1,4 @@
-"""From a figure to its files: panels on a canvas without a window, one legend below all; PDF, SVG, PNG, CSV and LaTeX.
+"""From a figure to its files: panels with one legend below all, in the shipped style; PDF, SVG, PNG, CSV and LaTeX.
 
 The same results give the same bytes: no date, no version of a program and no random name goes in.
 """
@@ -8,12 +8,20 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
 from itertools import product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as MatplotlibFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.config import one_of
@@ -24,15 +32,8 @@ from genrec_unlearn_bench.reporting.wording import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
-
-_METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
-    {
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-        "svg": {"Date": None, "Creator": None},
-        "png": {"Software": None},
-    }
-)
+_METADATA = {"pdf": ("CreationDate", "Creator", "Producer"), "svg": ("Date", "Creator"), "png": ("Software",)}
+"""Entries by format that matplotlib is to leave out."""
 FORMATS = tuple(_METADATA)
 
 _HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
@@ -42,16 +43,36 @@ _STEP = 0.07
 """Between marks that are drawn apart."""
 _LONGEST = 22
 """Letters of a row's name next to its axes."""
-_GREY = "#404040"
 _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The shipped style, for drawing and for writing, whatever the caller's own settings are."""
+    sheet = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "figures" / "paper.mplstyle"
+    # Figures are drawn without a backend.
+    chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
+    with resources.as_file(sheet) as path:
+        chosen |= rc_params_from_file(path, use_default_template=False)
+    with rc_context(chosen):
+        yield
+
+
+class Canvas(MatplotlibFigure):
+    """A figure that is written in the shipped style; a notebook shows it as a picture, without a backend."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        with styled():
+            super().savefig(fname, **options)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
 
 
 def draw(figure: Figure, width: Width) -> Canvas:
     """The panels of a figure, at most two in a row of a column and four in one of a page, with one legend below."""
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
-
     panels = figure.panels
     across = min(len(panels), 2 if width is Width.COLUMN else 4)
     # Five panels are better as three and two than as four and one.
@@ -86,21 +107,6 @@ def draw(figure: Figure, width: Width) -> Canvas:
     return canvas
 
 
-def _style(look: Look) -> dict[str, Any]:
-    """Of a line or of its entry in the legend."""
-    return {
-        "color": look.colour,
-        "linewidth": look.width,
-        "linestyle": ((0.0, look.dash) if look.dash else "-") if look.width else "",
-        "marker": look.marker,
-        "markersize": look.size,
-        "markerfacecolor": "white" if look.hollow else look.colour,
-        "markeredgecolor": look.edge or look.colour,
-        "markeredgewidth": 0.4 if look.edge else 0.8,
-        "zorder": look.order,
-    }
-
-
 def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None:
     """Marks and intervals of a series; of rows with x and y exchanged."""
     look, rows = series.look, panel.style == "rows"
@@ -111,7 +117,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
         axes.update_datalim([(series.points[0][0], panel.ylim[0])])
     places = [x + shift for x, _ in series.points]
     means = [y.mean for _, y in series.points]
-    style = _style(look)
+    style = look.style
     if len(places) == 1:
         # A line without marks would be nothing.
         style |= {"marker": look.marker or "_", "linestyle": ""}
@@ -131,7 +137,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
 
 def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
     """Titles, ticks, ranges and lines; the leftmost panel of a quantity has its names."""
-    axes.set_title(panel.title, loc="left", pad=3.0)
+    axes.set_title(panel.title)
     axes.set_xlabel(panel.xlabel, labelpad=1.5)
     if leftmost:
         axes.set_ylabel(panel.ylabel, labelpad=2.0)
@@ -168,8 +174,6 @@ def _spaced(ticks: Sequence[tuple[float, str]], symlog: float) -> list[tuple[flo
 
 def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
     """A legend below all axes: an entry for each label and each variant. The figure grows by the room it takes."""
-    from matplotlib.lines import Line2D
-
     series = [each for panel in figure.panels for each in panel.series]
     rows = figure.panels[0].style == "rows"
     looks = dict(figure.legend)
@@ -178,26 +182,15 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
         looks = dict(reversed(looks.items()))
         if any(each.look.hollow for each in series):
             line = 0.0 if rows else 1.0
-            looks[figure.variants[0]] = Look(_GREY, "o", width=line)
-            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND_DASH, hollow=True)
+            first = Look("#404040", "o", width=line)
+            looks |= {figure.variants[0]: first, figure.variants[1]: replace(first, dash=SECOND_DASH, hollow=True)}
     if not looks:
         return
     columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)
     across, tall = canvas.get_size_inches()
     canvas.set_size_inches(across, tall + 0.08 + 0.135 * math.ceil(len(looks) / columns))
-    canvas.legend(
-        [Line2D([], [], **_style(look)) for look in looks.values()],
-        list(looks),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        borderpad=0.0,
-        columnspacing=1.0,
-        handletextpad=0.4,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-        handlelength=2.4,
-    )
+    handles = [Line2D([], [], **look.style) for look in looks.values()]
+    canvas.legend(handles, list(looks), loc="outside lower center", ncols=columns)
 
 
 def _legend_columns(letters: Sequence[int], points: float) -> int:
@@ -210,7 +203,6 @@ def _legend_columns(letters: Sequence[int], points: float) -> int:
     return 1
 
 
-_NAME_POINTS = 7.0
 _BESIDE = 4.0
 """Points between a mark and its name."""
 _RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
@@ -226,10 +218,8 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
 
     The best free place is searched in rings around the mark; where none is free, that which covers least is taken.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.patheffects import withStroke
-
-    best = sorted((each.points[0][0], each.points[0][1].mean) for each in series if each.best)
+    marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
+    best = sorted(mark for each, mark in zip(series, marks, strict=True) if each.best)
     if len(best) > 1:
         axes.step(
             *zip(*best, strict=True), where="post", color=PALETTE[0][0], linewidth=0.8, linestyle=(0.0, (3.0, 1.5))
@@ -240,35 +230,21 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     canvas.set_layout_engine("none")
     scale = canvas.dpi / 72.0
     frame = np.array(axes.get_window_extent().extents) / scale
-    marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
     points = axes.transData.transform(np.array(marks)) / scale
     taken = np.concatenate([points - 3.0, points + 3.0], axis=1)
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
+    offset: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
+    text: dict[str, Any] = {"fontsize": 7.0, "va": "center", "ha": "left", "zorder": 4.0}
+    text["path_effects"] = [withStroke(linewidth=1.4, foreground="white")]
     for each, mark, point in zip(series, marks, points, strict=True):
-        note = axes.annotate(
-            each.label,
-            mark,
-            xytext=(0.0, 0.0),
-            textcoords="offset points",
-            fontsize=_NAME_POINTS,
-            fontweight="bold" if each.best else "normal",
-            va="center",
-            ha="left",
-            annotation_clip=False,
-            zorder=4.0,
-            path_effects=[withStroke(linewidth=1.4, foreground="white")],
-        )
+        weight = "bold" if each.best else "normal"
+        note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
         size = np.array(note.get_window_extent().size) / scale * (1.0, 0.86)
         box, ring = _place(point, size, frame, taken)
         taken = np.vstack([taken, box])
         note.set_position((box[0] - point[0], (box[1] + box[3]) / 2.0 - point[1]))
         if ring > 1:
-            axes.annotate(
-                "",
-                mark,
-                xytext=note.get_position(),
-                textcoords="offset points",
-                arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0},
-            )
+            axes.annotate("", mark, xytext=note.get_position(), arrowprops=line, **offset)
 
 
 def _place(point: Boxes, size: Boxes, frame: Boxes, taken: Boxes) -> tuple[Boxes, int]:
@@ -333,12 +309,10 @@ def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> 
 
 
 def _picture(figure: Figure, format_: str, width: Width) -> bytes:
-    from genrec_unlearn_bench.reporting.figures.canvas import styled
-
     buffer = io.BytesIO()
     with styled(), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; its letters are in the CSV.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         # Drawn anew for every format, as a layout that was made for one is not that of another.
-        draw(figure, width).savefig(buffer, format=format_, metadata=dict(_METADATA[format_]))
+        draw(figure, width).savefig(buffer, format=format_, metadata=dict.fromkeys(_METADATA[format_]))
     return buffer.getvalue()

@@ -112,7 +112,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         f"less is recommended than {oracle} does, which is over-forgetting.",
         *cast.notes,
     )
-    rows = (
+    rows = tuple(
         (
             *(trade.label, "reference" if trade.reference else "method", int(trade.label in best), trade.gap.seeds),
             *(trade.gap.mean, trade.gap.low, trade.gap.high, trade.distance),
@@ -120,16 +120,8 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         )
         for trade in found
     )
-    figure = Figure(
-        name=file_name("pareto", block.key),
-        kind="pareto",
-        block=block.key,
-        panels=(_scatter(found, best, cast, forget, retain),),
-        caption=caption,
-        legend=_TRADE_LEGEND,
-        table=(_TRADE_COLUMNS, *rows),
-    )
-    return (figure,)
+    name, panel = file_name("pareto", block.key), _scatter(found, best, cast, forget, retain)
+    return (Figure(name, "pareto", block.key, (panel,), caption, rows, _TRADE_COLUMNS, legend=_TRADE_LEGEND),)
 
 
 def trades(block: Block, request: FigureRequest, forget: Measure, retain: Measure) -> tuple[Trade, ...]:
