@@ -1,4 +1,4 @@
-"""What the results at hand say about the paper's claims: verdicts, the blocks that decided them, and what is missing.
+"""Verdicts on the paper's claims from the results at hand, the blocks that decided them, and what is missing.
 
 A claim does not hold where one rule fails in one of its blocks, at any scale. It holds where all rules hold in every
 block of its tasks and backbones at the paper's scale. Everything else cannot be told.
@@ -13,14 +13,7 @@ from itertools import product
 from typing import Any
 
 from genrec_unlearn_bench.reporting.board import Block, make_board
-from genrec_unlearn_bench.reporting.claim_rules import (
-    AnyRule,
-    Finding,
-    Outcome,
-    apply_rule,
-    complete_rows,
-    names_in,
-)
+from genrec_unlearn_bench.reporting.claim_rules import AnyRule, Finding, Outcome, apply_rule, complete_rows
 from genrec_unlearn_bench.reporting.claims import Claim, Claims
 from genrec_unlearn_bench.reporting.comparisons import names_of
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -40,6 +33,10 @@ class Evidence:
     block: Block
     finding: Finding
     decides: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.finding.outcome is Outcome.HOLDS
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -91,8 +88,10 @@ def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol:
     for pair in product(claim.tasks, claim.backbones):
         found = []
         for rule in claim.rules:
-            block = _best(rule, [each for each in blocks if _fits(each, rule, *pair)], claims, protocol)
-            if block is not None:
+            names = (*pair, REGIMES[rule.suite])
+            fitting = [one for one in blocks if (one.key.task, one.key.backbone, one.key.regime) == names]
+            if fitting:
+                block = _best(rule, fitting, claims, protocol)
                 found.append(Evidence(rule, block, apply_rule(rule, block, claims, protocol), True))
         evidence += _under_premises(found)
     beside = _beside(claim, evidence, blocks, claims, protocol)
@@ -101,31 +100,23 @@ def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol:
     return CheckedClaim(claim, *_verdict(claim, evidence, beside), (*evidence, *beside), tuple(missing))
 
 
-def _fits(block: Block, rule: AnyRule, task: str, backbone: str) -> bool:
-    key = block.key
-    return (key.task, key.backbone, key.regime) == (task, backbone, REGIMES[rule.suite])
-
-
-def _best(rule: AnyRule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block | None:
+def _best(rule: AnyRule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block:
     """The block that speaks for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
 
     def order(block: Block) -> tuple[int, int, bool, int, int]:
         key, rows = block.key, complete_rows(rule, block, claims, protocol)
         return rows, SCALES.index(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
 
-    return max(blocks, key=order, default=None)
+    return max(blocks, key=order)
 
 
 def _under_premises(found: list[Evidence]) -> list[Evidence]:
     """A block's evidence; where a premise does not hold, nothing in it refutes the claim."""
-    if all(each.finding.outcome is Outcome.HOLDS for each in found if each.rule.premise):
+    if all(each.holds for each in found if each.rule.premise):
         return found
-    return [
-        replace(each, finding=replace(each.finding, outcome=Outcome.OPEN))
-        if each.finding.outcome is Outcome.FAILS
-        else each
-        for each in found
-    ]
+    fails = [each.finding.outcome is Outcome.FAILS for each in found]
+    opened = [replace(each, finding=replace(each.finding, outcome=Outcome.OPEN)) for each in found]
+    return [other if failed else each for each, other, failed in zip(found, opened, fails, strict=True)]
 
 
 def _beside(
@@ -136,11 +127,14 @@ def _beside(
     for rule in claim.rules:
         taken = [each for each in evidence if each.rule is rule]
         if all(each.finding.lacking for each in taken):
-            others = [block for block in blocks if block not in [each.block for each in taken]]
-            fitting = [block for block in others if _fits(block, rule, block.key.task, block.key.backbone)]
-            whole = [one for one in fitting if complete_rows(rule, one, claims, protocol) == len(names_in(rule))]
-            shown = [block for block in whole if block.key.task in claim.beside]
-            out += [Evidence(rule, block, apply_rule(rule, block, claims, protocol), False) for block in shown]
+            out += [
+                Evidence(rule, block, apply_rule(rule, block, claims, protocol), False)
+                for block in blocks
+                if block.key.task in claim.beside
+                and block.key.regime == REGIMES[rule.suite]
+                and block not in [each.block for each in taken]
+                and complete_rows(rule, block, claims, protocol) == len(rule.names)
+            ]
     return out
 
 
@@ -154,7 +148,9 @@ def _verdict(claim: Claim, evidence: Sequence[Evidence], beside: Sequence[Eviden
         return Outcome.OPEN, "no record holds what it needs"
     pairs = list(product(claim.tasks, claim.backbones))
     by_pair = {pair: [each for each in evidence if each.pair == pair] for pair in pairs}
-    held = [pair for pair, found in by_pair.items() if len(found) == len(claim.rules) and all(map(_holds, found))]
+    held = [
+        pair for pair, found in by_pair.items() if len(found) == len(claim.rules) and all(one.holds for one in found)
+    ]
     shown = [pair for pair in held if all(_at_scale(claim, each) for each in by_pair[pair])]
     if len(shown) == len(pairs) and not claim.needs:
         return Outcome.HOLDS, f"in all {counted(len(pairs), 'block')}"
@@ -163,12 +159,8 @@ def _verdict(claim: Claim, evidence: Sequence[Evidence], beside: Sequence[Eviden
     text = (
         f"holds in {len(held)} {of}, {len(shown)} of them at {claim.scale} scale" if held else f"{tested} {of} tested"
     )
-    telling = _shorts([each for each in evidence if not each.finding.lacking] or beside)
-    return Outcome.OPEN, f"{text}; {telling}" if telling else text
-
-
-def _holds(each: Evidence) -> bool:
-    return each.finding.outcome is Outcome.HOLDS
+    numbers = _shorts([each for each in evidence if not each.finding.lacking] or beside)
+    return Outcome.OPEN, f"{text}; {numbers}" if numbers else text
 
 
 def _at_scale(claim: Claim, each: Evidence) -> bool:
@@ -299,9 +291,9 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
     if claim.rules:
         out.append("Holds if\n\n" + "\n".join(f"- {escape(rule.condition)}" for rule in claim.rules))
     # What lacks rows or seeds is below, with the command that adds them.
-    told = [one for one in each.evidence if not one.finding.lacking or one.finding.outcome is Outcome.FAILS]
-    for block in dict.fromkeys(one.block for one in told):
-        found = [one for one in told if one.block is block]
+    shown = [one for one in each.evidence if not one.finding.lacking or one.finding.outcome is Outcome.FAILS]
+    for block in dict.fromkeys(one.block for one in shown):
+        found = [one for one in shown if one.block is block]
         beside = "" if found[0].decides else ", decides nothing"
         seeds = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
         lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {_seeds_text(seeds)}:\n"]

@@ -1,4 +1,4 @@
-"""A rule of a claim applied to one block of results: holds, does not hold, or cannot be told, with the numbers."""
+"""One rule of a claim applied to one block of results: holds, does not hold or cannot be told, and the numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.reporting.analysis import Verdict, analyse_block
+from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.claims import BEAM, Claims, Compare, Interval, RowChoice
 from genrec_unlearn_bench.reporting.comparisons import interval_text
@@ -67,39 +67,28 @@ class _Side(StrEnum):
     FEW = "not tested against {}"
 
 
-def names_in(rule: AnyRule) -> tuple[str, ...]:
-    """Every row that a rule speaks of."""
-    others = rule.against if isinstance(rule, Compare) else (rule.against,)
-    return tuple(dict.fromkeys(name for name in (rule.row, *others) if name))
-
-
 def find_row(block: Block, name: str, claims: Claims) -> Row | None:
     """The suite's own row of a name; None where there is none, or several that the name does not tell apart."""
     choice = claims.rows.get(name, RowChoice(method=(name,)))
     for method in choice.method:
         own = [row for row in block.rows if row.method == method and not row.first.source.name]
-        found = [row for row in own if _configured(row, choice)]
+        found = [row for row in own if choice.config.items() <= json.loads(row.first.method_config).items()]
         if len(found) == 1:
             return found[0]
     return None
 
 
-def _configured(row: Row, choice: RowChoice) -> bool:
-    config = json.loads(row.first.method_config)
-    return all(config.get(field) == value for field, value in choice.config.items())
-
-
 def complete_rows(rule: AnyRule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> int:
     """How many of a rule's rows have the seeds that it needs."""
-    found = [find_row(block, name, claims) for name in names_in(rule)]
+    found = [find_row(block, name, claims) for name in rule.names]
     return sum(row is not None and len(row.results) >= protocol.seeds for row in found)
 
 
 def apply_rule(rule: AnyRule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> Finding:
     """A rule in a block, on the rows that are there; one that is missing leaves open what the others do not refute."""
-    found = {name: row for name in names_in(rule) if (row := find_row(block, name, claims)) is not None}
+    found = {name: row for name in rule.names if (row := find_row(block, name, claims)) is not None}
     needed = protocol.seeds
-    lacking = tuple(name for name in names_in(rule) if name not in found or len(found[name].results) < needed)
+    lacking = tuple(name for name in rule.names if name not in found or len(found[name].results) < needed)
     if rule.row not in found:
         return Finding(Outcome.OPEN, _counts_text(found, lacking, needed), (), found, lacking)
     if isinstance(rule, Compare):
@@ -125,31 +114,31 @@ def _counts_text(found: Mapping[str, Row], lacking: Sequence[str], needed: int) 
     )
 
 
-Read = tuple[Outcome, str, tuple[str, ...]]
+Answer = tuple[Outcome, str, tuple[str, ...]]
+"""Outcome, its line, and the numbers behind it."""
 
 
-def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Read:
+def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Answer:
     measures = _measured(rule, block)
     others = [name for name in rule.against if name in found]
     if not others:
         return Outcome.OPEN, "", ()
-    analysis = analyse_block(block, protocol, measures=measures, primary=measures, baseline=protocol.baseline)
-    margins = analysis.margins
     values = {measure: block.values(measure) for measure in measures}
     pairs = [(name, measure) for name in others for measure in measures]
     ours = np.stack([values[measure][block.rows.index(found[rule.row])] for _, measure in pairs])
     theirs = np.stack([values[measure][block.rows.index(found[name])] for name, measure in pairs])
     tests = paired_differences(ours, theirs, [measure for _, measure in pairs], protocol)
+    inert = {name for name in others if _is_inert(block, found[name], measures, protocol)}
     sides: dict[str, list[_Side]] = {name: [] for name in others}
     lines = []
     for (name, measure), one, other, test in zip(pairs, ours, theirs, tests, strict=True):
-        likeness = tosts([one - other], margins[measure])[0]
+        likeness = tosts([one - other], equivalence_margin(block, measure, protocol))[0]
         if test.n < protocol.seeds:
             side = _Side.FEW
-        elif _is_inert(block, found[name], measures, protocol):
+        elif name in inert:
             side = _Side.NO_EFFECT
-        elif rule.want != "equivalent" and test.verdict in (Verdict.BETTER, Verdict.WORSE):
-            side = _Side.BETTER if test.verdict is Verdict.BETTER else _Side.WORSE
+        elif rule.want != "equivalent" and test.verdict in _SIGNIFICANT:
+            side = _SIGNIFICANT[test.verdict]
         elif likeness.verdict in LIKE:
             side = _Side.EQUAL
         elif rule.want == "equivalent":
@@ -164,39 +153,43 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: St
             shown += f", margin {bare(f'{likeness.margin:.2g}')}" if likeness.margin is not None else ""
         lines.append(f"{measure.title}: {rule.row} {_mean(one, places)}, {name} {_mean(other, places)}; {shown}")
     outcomes = [_one_against(rule, part) for part in sides.values()]
-    return _all(outcomes), _summary(measures, sides), tuple(lines)
+    # One that does not hold decides; else one that cannot be told.
+    outcome = next((each for each in (Outcome.FAILS, Outcome.OPEN) if each in outcomes), Outcome.HOLDS)
+    return outcome, _summary(measures, sides), tuple(lines)
+
+
+_SIGNIFICANT = {Verdict.BETTER: _Side.BETTER, Verdict.WORSE: _Side.WORSE}
+_WIN_AND_LOSS = {
+    "better": (_Side.BETTER, _Side.WORSE),
+    "worse": (_Side.WORSE, _Side.BETTER),
+    "equivalent": (_Side.EQUAL, _Side.DIFFERENT),
+}
 
 
 def _one_against(rule: Compare, sides: Sequence[_Side]) -> Outcome:
     """The row against one other, over the measures."""
-    win, loss = {
-        "better": (_Side.BETTER, _Side.WORSE),
-        "worse": (_Side.WORSE, _Side.BETTER),
-        "equivalent": (_Side.EQUAL, _Side.DIFFERENT),
-    }[rule.want]
+    win, loss = _WIN_AND_LOSS[rule.want]
     wins, losses = sides.count(win), sides.count(loss)
     ties = sides.count(_Side.EQUAL) if win is not _Side.EQUAL else 0
     if rule.ties == "hold":
         wins, ties = wins + ties, 0
     beaten = losses + ties
-    match rule.require:
-        case "all":
-            holds, fails = wins == len(sides), beaten > 0
-        case "any":
-            holds, fails = wins > 0, beaten == len(sides)
-        case "pareto":
-            holds, fails = wins > 0 and not losses, losses > 0 or beaten == len(sides)
+    holds, fails = {
+        "all": (wins == len(sides), beaten > 0),
+        "any": (wins > 0, beaten == len(sides)),
+        "pareto": (wins > 0 and not losses, losses > 0 or beaten == len(sides)),
+    }[rule.require]
     return Outcome.HOLDS if holds else Outcome.FAILS if fails else Outcome.OPEN
 
 
 def _summary(measures: Sequence[Measure], sides: Mapping[str, Sequence[_Side]]) -> str:
     """``forget HR@10: equivalent to flat, better than elm``; measures of which the same is true together."""
-    told: dict[str, list[str]] = {}
+    titles: dict[str, list[str]] = {}
     for place, measure in enumerate(measures):
         groups = [(side, [name for name in sides if sides[name][place] is side]) for side in _Side]
-        words = ", ".join(side.value.format(listed(names)) for side, names in groups if names)
-        told.setdefault(words, []).append(measure.title)
-    return "; ".join(f"{listed(titles)}: {words}" for words, titles in told.items())
+        text = ", ".join(side.value.format(listed(names)) for side, names in groups if names)
+        titles.setdefault(text, []).append(measure.title)
+    return "; ".join(f"{listed(names)}: {text}" for text, names in titles.items())
 
 
 def _is_inert(block: Block, row: Row, measures: Sequence[Measure], protocol: StatisticsProtocol) -> bool:
@@ -208,43 +201,36 @@ def _is_inert(block: Block, row: Row, measures: Sequence[Measure], protocol: Sta
     return all(np.array_equal((v := block.values(m.base))[mine], v[base], equal_nan=True) for m in measures)
 
 
-def _interval(rule: Interval, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Read:
+def _interval(rule: Interval, block: Block, found: Mapping[str, Row], protocol: StatisticsProtocol) -> Answer:
     if rule.against and rule.against not in found:
         return Outcome.OPEN, "", ()
+    at = block.rows.index(found[rule.row])
     rows = []
     for measure in _measured(rule, block):
         values = block.values(measure)
-        own = values[block.rows.index(found[rule.row])]
+        own = values[at]
         if rule.against:
             other = values[block.rows.index(found[rule.against])]
             own = np.divide(own, other, out=np.full_like(own, np.nan), where=other != 0.0)
-        if rule.minus:
-            own = own - block.values(Measure.parse(rule.minus, beam=BEAM))[block.rows.index(found[rule.row])]
-        rows.append(own)
+        rows.append(own - block.values(Measure.parse(rule.minus, beam=BEAM))[at] if rule.minus else own)
     estimate = t_interval([np.mean(rows, axis=0)], confidence=protocol.confidence)
     n, low, high = int(estimate.n[0]), float(estimate.low[0]), float(estimate.high[0])
     if n < 1:
         return Outcome.OPEN, f"{rule.subject}: not measured", ()
     shown = interval_text(float(estimate.mean[0]), low, high, 3)
     text = f"{rule.subject}: {shown if rule.minus else shown.removeprefix('+')}"
-    if n < protocol.seeds:
-        outcome = Outcome.OPEN
-    elif rule.at_least is not None:
-        outcome = Outcome.HOLDS if low >= rule.at_least else Outcome.FAILS if high < rule.at_least else Outcome.OPEN
+    if rule.at_least is not None:
+        holds, fails = low >= rule.at_least, high < rule.at_least
     else:
         bound = float(rule.at_most or 0.0)
-        outcome = Outcome.HOLDS if high <= bound else Outcome.FAILS if low > bound else Outcome.OPEN
-    return outcome, text, ()
+        holds, fails = high <= bound, low > bound
+    decided = Outcome.HOLDS if holds else Outcome.FAILS if fails else Outcome.OPEN
+    return decided if n >= protocol.seeds else Outcome.OPEN, text, ()
 
 
 def _measured(rule: AnyRule, block: Block) -> list[Measure]:
     """A rule's measures: of each choice the first that some row has."""
     return [next((m for m in choice if np.isfinite(block.values(m)).any()), choice[0]) for choice in rule.choices]
-
-
-def _all(outcomes: Sequence[Outcome]) -> Outcome:
-    """One that does not hold decides; else one that cannot be told."""
-    return next((each for each in (Outcome.FAILS, Outcome.OPEN) if each in outcomes), Outcome.HOLDS)
 
 
 def _mean(values: FloatArray, places: int) -> str:

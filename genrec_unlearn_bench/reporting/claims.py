@@ -38,15 +38,16 @@ class _Rule(StrictModel):
     """Without it the claim's other rules show nothing in a block: that it does not hold refutes nothing."""
 
     @property
-    def choices(self) -> tuple[tuple[Measure, ...], ...]:
-        """Each of its measures with what stands in for it, ``forget:exposed.hr@10 or forget:original-sids.hr@10/50``.
+    def choices(self) -> tuple[list[Measure], ...]:
+        """Each of its measures with its alternatives, ``forget:exposed.hr@10 or forget:original-sids.hr@10/50``.
 
         Raises UnknownName or UsageError where none of them is declared.
         """
-        return tuple(tuple(_declared(text.split(" or "))) for text in self.measures)
+        return tuple(_declared(text.split(" or ")) for text in self.measures)
 
-    def titles(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(choice[0].title for choice in self.choices))
+    @property
+    def titles(self) -> str:
+        return listed(dict.fromkeys(choice[0].title for choice in self.choices))
 
 
 def _declared(texts: Sequence[str]) -> list[Measure]:
@@ -77,14 +78,19 @@ class Compare(_Rule):
     ties: Literal["fail", "hold"] = "fail"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Every row that the rule names."""
+        return tuple(dict.fromkeys((self.row, *self.against)))
+
+    @property
     def condition(self) -> str:
-        """When it holds, in words."""
+        """When it holds, as a sentence."""
         words = f"significantly {self.want} than" if self.want != "equivalent" else "equivalent to"
         words += ", or equivalent to," if self.ties == "hold" else ""
         where = "" if self.require == "all" else "at least one of "
         tail = ", and worse on none" if self.require == "pareto" else ""
         each = "each of " if len(self.against) > 1 else ""
-        return f"{self.row} is {words} {each}{listed(self.against)} on {where}{listed(self.titles())}{tail}"
+        return f"{self.row} is {words} {each}{listed(self.against)} on {where}{self.titles}{tail}"
 
 
 class Interval(_Rule):
@@ -107,9 +113,14 @@ class Interval(_Rule):
         return self
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Every row that the rule names."""
+        return (self.row, self.against) if self.against else (self.row,)
+
+    @property
     def subject(self) -> str:
         """What the interval is of."""
-        mean = self.label or "mean of " * (len(self.measures) > 1) + listed(self.titles())
+        mean = self.label or "mean of " * (len(self.measures) > 1) + self.titles
         return f"{self.row}{f' over {self.against}' if self.against else ''}, {mean}"
 
     @property
