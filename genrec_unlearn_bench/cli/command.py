@@ -93,7 +93,33 @@ def as_command(verb: Callable[..., Output | None]) -> Callable[..., None]:
     def call(*, debug: bool = False, as_json: bool = False, **options: Any) -> None:
         if wants_json:
             options["as_json"] = as_json
-        _run(lambda: verb(**options), as_json=as_json, debug=debug)
+        try:
+            with _interruptible():
+                output = verb(**options)
+                # Of several processes of one run, the first owns the terminal.
+                if output is not None and process_index() == 0:
+                    output.show(as_json=as_json)
+                sys.stdout.flush()
+                if output is not None and output.fault is not None:
+                    raise output.fault
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (KeyboardInterrupt, Exception) as fault:
+            if debug:
+                traceback.print_exception(fault)
+            message, code = _AFTER_INTERRUPT, INTERRUPTED
+            if isinstance(fault, Exception):
+                error = to_user_error(fault)
+                message, code = f"error: {error.render()}", error.exit_code
+            # Plain print: a path in the message must not be wrapped or read as markup.
+            print(message, file=sys.stderr)
+            raise typer.Exit(code) from None
+        if output is not None and output.exit_code:
+            raise typer.Exit(output.exit_code)
 
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
@@ -103,38 +129,6 @@ def as_command(verb: Callable[..., Output | None]) -> Callable[..., None]:
     call.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in (*own.parameters.values(), *more)}
     return call
-
-
-def _run(verb: Callable[[], Output | None], *, as_json: bool, debug: bool) -> None:
-    def end(fault: BaseException, message: str, code: int) -> typer.Exit:
-        if debug:
-            traceback.print_exception(fault)
-        # Plain print: a path in the message must not be wrapped or read as markup.
-        print(message, file=sys.stderr)
-        return typer.Exit(code)
-
-    try:
-        with _interruptible():
-            output = verb()
-            # Of several processes of one run, the first owns the terminal.
-            if output is not None and process_index() == 0:
-                output.show(as_json=as_json)
-            sys.stdout.flush()
-            if output is not None and output.fault is not None:
-                raise output.fault
-    except (typer.Exit, typer.Abort):
-        raise
-    except BrokenPipeError:
-        # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-    except KeyboardInterrupt as fault:
-        raise end(fault, _AFTER_INTERRUPT, INTERRUPTED) from None
-    except Exception as fault:
-        error = to_user_error(fault)
-        raise end(fault, f"error: {error.render()}", error.exit_code) from None
-    if output is not None and output.exit_code:
-        raise typer.Exit(output.exit_code)
 
 
 @contextmanager

@@ -56,15 +56,10 @@ def new(
     from genrec_unlearn_bench.submissions.inventory import pack
     from genrec_unlearn_bench.submissions.submit import SubmitRequest, pull_request, submit
 
-    words: dict[str, Any] = {
-        "title": title,
-        "authors": [_parts(one, "name", "affiliation", "orcid") for one in author] if author else None,
-        "contact": contact,
-        "licence": licence,
-        "paper": _parts(paper, "title", "url") if paper else None,
-        "code": code,
-        "deviations": deviation,
-    }
+    given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
+    words: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    words |= {"authors": [_parts(one, "name", "affiliation", "orcid") for one in author]} if author else {}
+    words |= {"paper": _parts(paper, "title", "url")} if paper else {}
     request = SubmitRequest(
         name=name,
         method=method or name,
@@ -74,14 +69,46 @@ def new(
         withhold=named([withhold]),
         tasks=tuple(task or ()),
         rulesets=tuple(ruleset or ()),
-        words={field: value for field, value in words.items() if value is not None},
+        words=words,
         affirm=affirm_rules,
     )
     done = submit(request)
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    return _submitted(done, archive, text)
+    return _submitted(done, {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)})
+
+
+def _parts(text: str, *fields: str) -> dict[str, str]:
+    """What stands between bars, by field; empty parts are left out."""
+    parts = [part.strip() for part in text.split("|", len(fields) - 1)]
+    return {field: part for field, part in zip(fields, parts, strict=False) if part}
+
+
+def _submitted(done: Submitted, paths: dict[str, str]) -> Output:
+    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
+    tasks = sorted({record.cell.task for record in done.records})
+    checked = done.verification
+    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
+    steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
+    steps.append(f"bench submission verify {done.folder} --demo --write")
+    steps.append("commit the folder and open a pull request with the text")
+    view: dict[str, Any] = {
+        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "results": f"{len(done.records)} on {', '.join(tasks)}",
+        "seeds": done.spec.seeds,
+        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
+        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
+        "archive": paths["archive"],
+        "pull request": paths["pull_request"],
+        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
+        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
+        "notices": checked.notices,
+        "left to do": [f"{number}. {step}" for number, step in enumerate(steps, start=1)],
+    }
+    counts = {"results": len(done.records), "passed_over": done.passed_over}
+    content = {**paths, **counts, "verification": checked.model_dump(mode="json")}
+    return card(f"Submission {done.spec.name}", content, view=view)
 
 
 def verify(
@@ -158,44 +185,6 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     return Output(counted, [f"{place}: {len(files)} files from {len(results)} results"])
 
 
-def _parts(text: str, *fields: str) -> dict[str, str]:
-    """What stands between bars, by field; empty parts are left out."""
-    parts = [part.strip() for part in text.split("|", len(fields) - 1)]
-    return {field: part for field, part in zip(fields, parts, strict=False) if part}
-
-
-def _submitted(done: Submitted, archive: Path, text: Path) -> Output:
-    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
-    tasks = sorted({record.cell.task for record in done.records})
-    checked = done.verification
-    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
-    steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
-    steps.append(f"bench submission verify {done.folder} --demo --write")
-    steps.append("commit the folder and open a pull request with the text")
-    view: dict[str, Any] = {
-        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
-        "results": f"{len(done.records)} on {', '.join(tasks)}",
-        "seeds": done.spec.seeds,
-        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
-        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
-        "archive": str(archive),
-        "pull request": str(text),
-        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
-        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
-        "notices": checked.notices,
-        "left to do": [f"{number}. {step}" for number, step in enumerate(steps, start=1)],
-    }
-    content = {
-        "folder": str(done.folder),
-        "archive": str(archive),
-        "pull_request": str(text),
-        "results": len(done.records),
-        "passed_over": done.passed_over,
-        "verification": checked.model_dump(mode="json"),
-    }
-    return card(f"Submission {done.spec.name}", content, view=view)
-
-
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
     from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
     from genrec_unlearn_bench.submissions.record_checks import demo_results
@@ -204,28 +193,27 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
     results = demo_results(bundle)
     if not results:
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
-    result = results[0]
-    file = bundle.root / "method.py"
-    submitted = result.record.cell.method not in methods() and file.is_file()
+    record, file = results[0].record, bundle.root / "method.py"
+    submitted = record.cell.method not in methods() and file.is_file()
     isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
     with progressing() as progress:
         done = repeat_record(
-            result.record,
+            record,
             method=str(file) if submitted else None,
             cache_dir=cache_dir or default_cache(),
             threads=threads,
             progress=progress,
             isolated=isolated,
         )
-    differences = tuple(
+    differences = [
         f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
         for row in done.rows
         if row.verdict == "differs"
-    )
+    ]
     return DemoRun(
-        place=result.place,
+        place=results[0].place,
         matches=done.matches,
-        differences=differences[:20],
+        differences=tuple(differences[:20]),
         sandboxed=isolated != "process",
         time_fault=done.time_fault,
     )

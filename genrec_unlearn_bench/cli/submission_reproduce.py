@@ -71,63 +71,49 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
-    from genrec_unlearn_bench.reproduce.reproduction import published_references
+    from genrec_unlearn_bench.reproduce import reproduction
 
-    places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
+    known = reproduction.published_references()
     if name is None:
-        return _listing()
-    if name not in published_references() and names_a_run(name):
-        _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
-        settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
+        rows = [
+            {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
+            for one in known.values()
+        ]
+        content = [one.model_dump(mode="json") for one in known.values()]
+        return card("Published references", content, view={"references": rows})
+    shared: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
+    if name not in known and names_a_run(name):
+        given = {"--minutes": minutes is not None, "--set": bool(set_), "--seed": seed != 0}
+        if any(given.values()):
+            raise UsageError(
+                f"a run is repeated as it was, and {' and '.join(one for one in given if given[one])} would change it",
+                hint="leave that out; another run is made with bench run",
+            )
+        settings = {**shared, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
         return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
-    settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
-    settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
-    return _train(name, cache_dir, settings)
-
-
-def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
-    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest, find_reference
-    from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
-
-    reference = find_reference(name)
-    if settings["minutes"] == 0:
+    reference = reproduction.find_reference(name)
+    if minutes == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
-    request = ReproductionRequest(reference=reference, **settings)
+    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed, "test_rows": test_rows}
+    request = reproduction.ReproductionRequest(reference=reference, changes=overrides(set_ or []), **shared)
     with open_store(cache_dir) as (store, progress):
-        record, folder = run(request, store, progress)
-    return _record_card(record, folder)
-
-
-def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
-    given = {"--minutes": minutes is not None, "--set": bool(changes), "--seed": seed != 0}
-    if any(given.values()):
-        options = " and ".join(option for option, there in given.items() if there)
-        raise UsageError(
-            f"a run is repeated as it was, and {options} would change it",
-            hint="leave that out; another run is made with bench run",
-        )
-
-
-def _listing() -> Output:
-    from genrec_unlearn_bench.reproduce.reproduction import published_references
-
-    known = list(published_references().values())
-    rows = [
-        {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
-        for one in known
-    ]
-    return card("Published references", [one.model_dump(mode="json") for one in known], view={"references": rows})
+        return _record_card(*reproduction.reproduce(request, store, progress))
 
 
 def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     reference = record.reference
     epochs = record.steps / record.steps_per_epoch
+    verdict = "reproduced" if record.reproduced else "finished, and not all numbers are within the tolerance"
+    if not record.finished:
+        verdict = "not finished: the same command goes on from here"
+    elif not record.comparable:
+        verdict = "finished, with changed settings: not comparable with what was published"
     view = {
         "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
         "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
         "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
         "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
-        "verdict": _verdict(record),
+        "verdict": verdict,
         "record": str(folder),
         "comparisons": [
             {
@@ -143,14 +129,6 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     }
     content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
     return card(reference.title, content, reference.source, view=view)
-
-
-def _verdict(record: ReproductionRecord) -> str:
-    if not record.finished:
-        return "not finished: the same command goes on from here"
-    if not record.comparable:
-        return "finished, with changed settings: not comparable with what was published"
-    return "reproduced" if record.reproduced else "finished, and not all numbers are within the tolerance"
 
 
 def _repeat(
@@ -179,10 +157,10 @@ def _repeat(
             name: value for name, value in settings.items() if value is not None
         }
     redo: Redo = "all" if fresh else "row"
+    cache = cache_dir or default_cache()
     with progressing() as progress:
 
         def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
-            cache = cache_dir or default_cache()
             return repeat_record(record, cache_dir=cache, redo=redo, floors=floors, progress=progress, **settings)
 
         progress.info(f"{folder}: {record.command}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
@@ -87,29 +86,28 @@ def side_by_side(
     (block,) = board.blocks
     rows = _rows(block, protocol, methods)
     chosen = _seed(block, rows, seed)
-    runs = tuple((row.label, row.results[chosen]) for row in rows)
-    for label, result in runs:
-        if result.diverged:
+    for row in rows:
+        if chosen in row.diverged:
             raise UsageError(
-                f"the run of {label!r} has diverged at seed {chosen}: its lists say nothing about the method",
-                where=str(result.folder),
+                f"the run of {row.label!r} has diverged at seed {chosen}: its lists say nothing about the method",
+                where=str(row.results[chosen].folder),
                 hint="leave it out (--method), or choose another seed (--seed)",
             )
-    return SideBySide(block.key.title, chosen, runs)
+    return SideBySide(block.key.title, chosen, tuple((row.label, row.results[chosen]) for row in rows))
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
     out: dict[str, Row] = {}
     for method in (protocol.baseline, protocol.oracle):
-        row = next((row for row in block.rows if row.method == method), None)
-        if row is None:
+        found = [row for row in block.rows if row.method == method]
+        if not found:
             key = block.key
             raise DataMissing(
                 f"there is no run of {method!r} to compare with",
                 where=key.title,
                 hint=f"run it: bench run --task {key.task} --backbone {key.backbone} --method {method}",
             )
-        out[row.label] = row
+        out[found[0].label] = found[0]
     for pattern in methods:
         found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
         if not found:
@@ -180,25 +178,20 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
                 hint="compare runs of one dataset, task and suite",
             )
     dataset = find_dataset_of(first.record, store)
-    split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
-    return Scene(chosen.title, dataset, split, runs)
+    path = chosen.rows[0][1].folder / MANIFEST
+    hint = f"restore the folder, or make the run again: {first.record.command}"
+    try:
+        manifest = TaskManifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
+    if manifest.digest != first.record.task_digest:
+        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
+    return Scene(chosen.title, dataset, _split(dataset, manifest, first), runs)
 
 
 def _tested(found: RunLists, group: Group) -> IntArray:
     """[2, M] user and target of every test example."""
     return np.stack([found.users(group), found.targets(group)])
-
-
-def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
-    path = folder / MANIFEST
-    hint = f"restore the folder, or make the run again: {record.command}"
-    try:
-        manifest = TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
-    if manifest.digest != record.task_digest:
-        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
-    return manifest
 
 
 def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetSplit:

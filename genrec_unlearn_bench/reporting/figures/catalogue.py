@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -29,7 +28,6 @@ from genrec_unlearn_bench.reporting.figures.model import (
     Estimate,
     Figure,
     FigureRequest,
-    Look,
     NotDrawn,
     Panel,
     Series,
@@ -48,6 +46,7 @@ SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
 _FROM_RECORDS = {"pareto": draw_pareto, "overlap": draw_overlap, "ablation": draw_ablation}
 _OWN = "run"
+_AGAIN = "run that cell again (bench run)"
 _MOST_APART = 4
 """Positions up to which marks are drawn next to each other."""
 _TICKS = 7
@@ -126,8 +125,7 @@ class Skipped:
     hint: str
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The figures of a request."""
 
     figures: tuple[Figure, ...]
@@ -209,30 +207,22 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
         labels = {_OWN: row.label, "original": protocol.baseline, "retrain": protocol.oracle, "untrained": FLOOR_LABEL}
         for seed, result in row.results.items():
             path = result.folder / MEASUREMENTS / f"{name}.csv"
-            if path.is_file():
-                frame = _read(path)
-                # Any table of others comes after every row's own.
-                rank = len(frames) + (frame["model"] != _OWN) * len(block.rows) * len(block.seeds)
-                frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
+            if not path.is_file():
+                continue
+            try:
+                frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+            except (OSError, ValueError) as fault:
+                what = f"the table of a measurement cannot be read: {fault}"
+                raise CorruptArtefact(what, where=str(path), hint=_AGAIN) from None
+            # A table of a stream has one model alone and need not name it.
+            frame = frame if "model" in frame else frame.assign(model=_OWN)
+            # Any table of others comes after every row's own.
+            rank = len(frames) + (frame["model"] != _OWN) * len(block.rows) * len(block.seeds)
+            frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
     if not frames:
         return None
     whole = pd.concat(frames, ignore_index=True).dropna(subset="label").fillna("")
     return whole[whole["rank"] == whole.groupby(["label", "seed"])["rank"].transform("min")]
-
-
-def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
-    except (OSError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"the table of a measurement cannot be read: {fault}",
-            where=str(path),
-            hint="run that cell again (bench run)",
-        ) from None
-    # A table of a stream has one model alone and need not name it.
-    return frame if "model" in frame else frame.assign(model=_OWN)
 
 
 def estimates(
@@ -272,9 +262,8 @@ def _numbers(table: pd.DataFrame, column: str) -> list[float]:
     try:
         return [float(text) if text else math.nan for text in table[column]]
     except ValueError as fault:
-        raise CorruptArtefact(
-            f"the column {column!r} of a measurement holds no number: {fault}", hint="run that cell again (bench run)"
-        ) from None
+        what = f"the column {column!r} of a measurement holds no number: {fault}"
+        raise CorruptArtefact(what, hint=_AGAIN) from None
 
 
 def _column_panels(
@@ -308,7 +297,7 @@ def _series(spec: Panels, label: str, points: Sequence[tuple[float, Estimate]], 
     if spec.distribution:
         dash = () if label in (cast.original, cast.oracle) else _DASHES[list(cast.looks).index(label) % len(_DASHES)]
         shares = tuple((each.mean, Estimate(share, seeds=each.seeds)) for share, each in points)
-        return Series(label, Look(look.colour, "", look.width, dash, look.order), shares)
+        return Series(label, replace(look, marker="", dash=dash, hollow=False), shares)
     if second:
         look = replace(look, hollow=True, dash=SECOND_DASH, order=look.order - 0.1)
     return Series(label, look, tuple(points), SPACES[second] if spec.space[0] else "")

@@ -15,14 +15,13 @@ from importlib import resources
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
-from numpy.typing import NDArray
+from matplotlib.transforms import Bbox
 
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, Figure, Look, Panel, Series, Width
@@ -186,37 +185,23 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
             looks |= {figure.variants[0]: first, figure.variants[1]: replace(first, dash=SECOND_DASH, hollow=True)}
     if not looks:
         return
-    columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)
+    # A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt.
+    columns = max(1, int(width.inches * 72.0 / (3.9 * max(map(len, looks)) + 29.0)))
     across, tall = canvas.get_size_inches()
     canvas.set_size_inches(across, tall + 0.08 + 0.135 * math.ceil(len(looks) / columns))
     handles = [Line2D([], [], **look.style) for look in looks.values()]
     canvas.legend(handles, list(looks), loc="outside lower center", ncols=columns)
 
 
-def _legend_columns(letters: Sequence[int], points: float) -> int:
-    """As many as fit, filled one after the other. A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt."""
-    for columns in range(len(letters), 1, -1):
-        size = math.ceil(len(letters) / columns)
-        widest = [max(letters[start : start + size]) for start in range(0, len(letters), size)]
-        if sum(3.9 * each + 29.0 for each in widest) <= points:
-            return len(widest)
-    return 1
-
-
-_BESIDE = 4.0
-"""Points between a mark and its name."""
 _RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
-"""Further distances that are tried, in points; from the third on a thin line leads to the name."""
-_WAYS = ((1.0, 0.0), (-1.0, 0.0), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0), (0.0, 1.0), (0.0, -1.0))
-
-Boxes = NDArray[np.float64]
-"""[..., 4] in points: left, bottom, right, top."""
+"""Distances of a name that are tried, in points; from the third on a thin line leads to it."""
+_WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1))
 
 
 def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     """Join the front, and write a name at every mark, the first ones nearest.
 
-    The best free place is searched in rings around the mark; where none is free, that which covers least is taken.
+    A name stands at the nearest place that covers no other name or mark; where there is none, that which covers fewest.
     """
     marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
     best = sorted(mark for each, mark in zip(series, marks, strict=True) if each.best)
@@ -228,46 +213,29 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     FigureCanvasAgg(canvas)
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
-    scale = canvas.dpi / 72.0
-    frame = np.array(axes.get_window_extent().extents) / scale
-    points = axes.transData.transform(np.array(marks)) / scale
-    taken = np.concatenate([points - 3.0, points + 3.0], axis=1)
-    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
+    point = canvas.dpi / 72.0
+    places = axes.transData.transform(marks)
+    taken = [Bbox.from_bounds(x, y, 0.0, 0.0).padded(3.0 * point) for x, y in places]
     offset: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
     text: dict[str, Any] = {"fontsize": 7.0, "va": "center", "ha": "left", "zorder": 4.0}
     text["path_effects"] = [withStroke(linewidth=1.4, foreground="white")]
-    for each, mark, point in zip(series, marks, points, strict=True):
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
+    for each, mark, (x, y) in zip(series, marks, places, strict=True):
         weight = "bold" if each.best else "normal"
         note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
-        size = np.array(note.get_window_extent().size) / scale * (1.0, 0.86)
-        box, ring = _place(point, size, frame, taken)
-        taken = np.vstack([taken, box])
-        note.set_position((box[0] - point[0], (box[1] + box[3]) / 2.0 - point[1]))
-        if ring > 1:
+        width, height = note.get_window_extent().size * (1.0, 0.86)
+        tried = []
+        for far, (dx, dy) in product(_RINGS, _WAYS):
+            left = x + dx * point * (4.0 + (0.35 if dy else 1.0) * far) - (1 - dx) / 2 * width
+            bottom = y + dy * point * ((4.0 if dx else 8.0) + far) - height / 2
+            box = Bbox.from_bounds(left, bottom, width, height)
+            inside = axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max)
+            tried.append((box.count_overlaps(taken) + 4 * (not inside), far, box))
+        _, far, box = min(tried, key=lambda found: found[0])
+        taken.append(box)
+        note.set_position(((box.x0 - x) / point, ((box.y0 + box.y1) / 2 - y) / point))
+        if far > _RINGS[1]:
             axes.annotate("", mark, xytext=note.get_position(), arrowprops=line, **offset)
-
-
-def _place(point: Boxes, size: Boxes, frame: Boxes, taken: Boxes) -> tuple[Boxes, int]:
-    """Box of a name of some size (width, height) at a point, and the ring that it is in."""
-    boxes, rings = [], []
-    for (ring, far), (dx, dy) in product(enumerate(_RINGS), _WAYS):
-        if dy or ring < 2:
-            left = point[0] + dx * (_BESIDE + (0.35 if dy else 1.0) * far) - (1.0 - dx) / 2.0 * size[0]
-            bottom = point[1] + dy * ((_BESIDE if dx else 2.0 * _BESIDE) + far) - size[1] / 2.0
-            boxes.append((left, bottom, left + size[0], bottom + size[1]))
-            rings.append(ring)
-    tried = np.array(boxes)
-    outside = size[0] * size[1] - _shared(tried, frame)
-    costs = _shared(tried[:, None], taken).sum(axis=1) + 4.0 * outside
-    # Rounding is no overlap: of the places that cover nothing, the nearest.
-    best = int(np.argmin(np.where(costs < 1e-6, 0.0, costs)))
-    return tried[best], rings[best]
-
-
-def _shared(ones: Boxes, others: Boxes) -> Boxes:
-    sides = np.minimum(ones[..., 2:], others[..., 2:]) - np.maximum(ones[..., :2], others[..., :2])
-    area: Boxes = np.maximum(sides, 0.0).prod(axis=-1)
-    return area
 
 
 class Written(NamedTuple):

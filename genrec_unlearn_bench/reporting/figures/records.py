@@ -94,7 +94,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
 
     Raises NotDrawn without an oracle, UsageError for measures that are no pair of a forget and a retain measure.
     """
-    forget, retain = _trade_measures(request)
+    forget, retain = _trade_measures(request.measures)
     oracle = request.protocol.oracle
     if block.oracle is None:
         raise unmeasured(block, f"the row {oracle}", method=oracle)
@@ -146,8 +146,7 @@ def front(found: Sequence[Trade]) -> frozenset[str]:
     return frozenset(trade.label for trade, mark in zip(rivals, marks, strict=True) if mark)
 
 
-def _trade_measures(request: FigureRequest) -> tuple[Measure, Measure]:
-    measures = request.measures
+def _trade_measures(measures: Sequence[Measure]) -> tuple[Measure, Measure]:
     forget = [measure for measure in measures if measure.side == "forget"]
     retain = [measure for measure in measures if measure.side == "retain" and measure.better is Better.HIGHER]
     if not forget or not retain:
@@ -244,11 +243,10 @@ def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         "Grey band: 95 % of random item sets of the concept's size.",
         *([f"Left as it was by {listed(kept)}."] if kept else []),
     )
-    out = []
-    for ending, (_, _, *labels) in cast.parts():
-        panels = _overlap_panels({cast.original: before, **{label: label for label in labels}}, means, cast)
-        out.append(panel_figure("overlap", block, panels, caption, cast, ending=ending))
-    return tuple(out)
+    return tuple(
+        panel_figure("overlap", block, _overlap_panels(before, labels, means, cast), caption, cast, ending=ending)
+        for ending, (_, _, *labels) in cast.parts()
+    )
 
 
 def _means(block: Block, measure: Measure, request: FigureRequest) -> dict[str, Estimate]:
@@ -258,8 +256,11 @@ def _means(block: Block, measure: Measure, request: FigureRequest) -> dict[str, 
     return {label: each for label, each in means.items() if each.seeds}
 
 
-def _overlap_panels(shown: Mapping[str, str], means: Mapping[str, Mapping[str, Estimate]], cast: Cast) -> list[Panel]:
-    """Panels of ``means`` by metric and row; ``shown`` says by label which row's numbers it has."""
+def _overlap_panels(
+    before: str, labels: Sequence[str], means: Mapping[str, Mapping[str, Estimate]], cast: Cast
+) -> list[Panel]:
+    """Panels of ``means`` by metric and row; the original's numbers are those of the row ``before``."""
+    shown = {cast.original: before, **{label: label for label in labels}}
     levels = sorted((float(name.removeprefix(_LEVEL)), name) for name in means if name.startswith(_LEVEL))
     by_level = {
         label: tuple((level, means[name][source]) for level, name in levels if source in means[name])
