@@ -194,7 +194,12 @@ def card(
         view: Plain values that are shown as tables (``describe``), before ``sheets``.
     """
 
-    prose = "\n\n".join(map(_unwrapped, text.strip().split("\n\n")))
+    # Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs.
+    kept = (" ", "-", "*", "|", ">")
+    paragraphs = (paragraph.split("\n") for paragraph in text.strip().split("\n\n"))
+    prose = "\n\n".join(
+        ("\n" if any(one.startswith(kept) for one in lines) else " ").join(lines) for lines in paragraphs
+    )
     parts: list[Part] = [Text(title, style="bold"), *([Padding(prose, (1, 0, 0, 0))] if text else [])]
     return Output(content, [*parts, *describe(view or {}), *sheets])
 
@@ -243,12 +248,6 @@ def _flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     for name, value in content.items():
         out |= _flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return out
-
-
-def _unwrapped(paragraph: str) -> str:
-    """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    lines = paragraph.split("\n")
-    return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)
 
 
 def stdout() -> Console:

@@ -84,7 +84,12 @@ def plan(
         parts += ["", f"shared stages to be made: {len(lines)}", *first_lines(lines, most=MOST, more="--json")]
     parts += ["", *_totals(planned, whole, store.root)]
     if cells or standing is not None:
-        parts += ["", *map(_cell_line, listed)]
+        parts.append("")
+        for one in listed:
+            took = f" ({duration(one.seconds)})" if one.waits and one.seconds else ""
+            behind = one.reason or (str(one.result) if one.result else "")
+            line = Text(f"{one.standing:<10} ", style=STYLES[one.standing])
+            parts.append(line.append(f"{one.cell.name}{took}{behind and f': {behind}'}", style="default"))
     return Output(_document(spec.name, planned, whole, listed), parts)
 
 
@@ -160,13 +165,6 @@ def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
     left = "" if place is None else f"; {format_bytes(shutil.disk_usage(place).free)} free"
     unknown = f", without {counted(whole.unknown_size, 'job')}" if whole.unknown_size else ""
     return [*lines, f"disk: {format_bytes(whole.size)} more in {cache}{unknown}{left}"]
-
-
-def _cell_line(planned: PlannedCell) -> Text:
-    time_ = f" ({duration(planned.seconds)})" if planned.waits and planned.seconds else ""
-    behind = planned.reason or (str(planned.result) if planned.result else "")
-    line = Text(f"{planned.standing:<10} ", style=STYLES[planned.standing])
-    return line.append(f"{planned.cell.name}{time_}{behind and f': {behind}'}", style="default")
 
 
 def _explanation(found: Explanation) -> Output:

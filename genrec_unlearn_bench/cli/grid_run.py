@@ -245,12 +245,21 @@ def _job_list(plan: Plan, jobs: list[Job]) -> Output:
 def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir: Path) -> Output:
     impossible = [planned for planned in plan.cells if planned.standing == "impossible"]
     diverged = [name for name, ended in outcome.done.items() if ended.diverged]
-    refused = [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible]
-    content = {**_document(outcome), "impossible": refused, "results_dir": str(results_dir)}
+    content = {
+        "done": [
+            {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}
+            for name, one in outcome.done.items()
+        ],
+        "by_other_sweeps": [{"job": name, "result": place} for name, place in outcome.by_other_sweeps.items()],
+        "failed": [{**vars(one), "job": name, "log": str(one.log)} for name, one in outcome.failed.items()],
+        "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
+        **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},
+        "impossible": [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible],
+        "results_dir": str(results_dir),
+    }
     if outcome.handed:
-        return Output(
-            content, [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
-        )
+        handed = f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"
+        return Output(content, [handed])
     counts = [f"{len(outcome.done) + len(outcome.by_other_sweeps)} of {len(jobs)} jobs done"]
     for name in ("failed", "skipped", "left"):
         counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
@@ -276,16 +285,3 @@ def _conclusion(plan: Plan, jobs: list[Job], outcome: SweepOutcome, results_dir:
         what, _, rest = outcome.storage.partition("\n")
         fault = BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
     return Output(content, lines, int(bool(outcome.failed or diverged)), fault=fault)
-
-
-def _document(outcome: SweepOutcome) -> dict[str, Any]:
-    return {
-        "done": [
-            {"job": name, "seconds": one.seconds, "result": one.result, "diverged": one.diverged}
-            for name, one in outcome.done.items()
-        ],
-        "by_other_sweeps": [{"job": name, "result": place} for name, place in outcome.by_other_sweeps.items()],
-        "failed": [{**vars(one), "job": name, "log": str(one.log)} for name, one in outcome.failed.items()],
-        "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
-        **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -129,17 +128,6 @@ def _epilog(words: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  $ {line}" for line in lines[:2])])
 
 
-def _current_name(words: Sequence[str]) -> str:
-    """Say what an old verb or option in a call is called now; empty where there is none."""
-    if words and words[0] in OLD_VERBS:
-        return f"bench {words[0]} is now bench {OLD_VERBS[words[0]]}"
-    given = {word.partition("=")[0] for word in words}
-    for (verb, old), new in OLD_OPTIONS.items():
-        if old in given and verb.split() == list(words[: len(verb.split())]):
-            return f"{old} of bench {verb} is now {new}"
-    return ""
-
-
 class Bench(TyperGroup):
     """Lists the verbs in the table's order, and answers to names that verbs and options had before."""
 
@@ -147,8 +135,13 @@ class Bench(TyperGroup):
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if answer := _current_name(args):
-            typer.echo(f"error: {UsageError(answer).render()}", err=True)
+        answers = [f"bench {verb} is now bench {new}" for verb, new in OLD_VERBS.items() if args[:1] == [verb]]
+        given = {word.partition("=")[0] for word in args}
+        for (verb, old), new in OLD_OPTIONS.items():
+            if old in given and verb.split() == args[: verb.count(" ") + 1]:
+                answers.append(f"{old} of bench {verb} is now {new}")
+        if answers:
+            typer.echo(f"error: {UsageError(answers[0]).render()}", err=True)
             raise typer.Exit(UsageError.exit_code)
         found: list[str] = super().parse_args(ctx, args)
         return found
@@ -181,14 +174,14 @@ class Command(TyperCommand):
             argument = param.param_type_name == "argument"
             section = "Arguments" if argument else "Rare options" if param.name in RARE else "Options"
             sections[section].append(_record(param))
-        rare_ones = [] if ctx.meta.get(ALL) else sections.pop("Rare options")
+        rare = [] if ctx.meta.get(ALL) else sections.pop("Rare options")
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records, col_max=22)
-        if rare_ones:
+        if rare:
             with formatter.section(f"Rare options, explained by {ALL}"):
-                formatter.write_text(" ".join(name.partition(" ")[0].rstrip(",") for name, _ in rare_ones))
+                formatter.write_text(" ".join(name.partition(" ")[0] for name, _ in rare))
 
 
 def _record(param: Any) -> tuple[str, str]:

@@ -164,6 +164,7 @@ def examples(
     if beam is not None:
         check_beam(beam)
     from genrec_unlearn_bench.reporting.examples import page, scene
+    from genrec_unlearn_bench.reporting.frame import filtered
 
     sides = scene.SIDES if user else scene.SIDES[:1]
     if group is not None:
@@ -171,7 +172,7 @@ def examples(
 
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
     width = beam or found.protocol.beam
-    found = replace(found, results=tuple(scene.of_requests(found.results, requests)))
+    found = replace(found, results=filtered(found.results, {"requests": requests}))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     chosen = scene.side_by_side(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     with open_store(cache_dir) as (store, _):

@@ -94,12 +94,12 @@ def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int) -> Outp
     faults += [f"error: {one.backbone}, {one.method}, seed {one.seed}: {fault.render()}" for one, fault in failed]
     code = max(int(bool(faults)), *(fault.exit_code for _, fault in failed), 0)
     parts = [lambda console: _draw(finished, beam, console)] if finished else []
-    return Output(lambda: [_document(done) for done in finished], parts, code, faults)
 
+    def document(done: FinishedRun) -> dict[str, Any]:
+        found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
+        return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}
 
-def _document(done: FinishedRun) -> dict[str, Any]:
-    found = {"folder": str(done.folder), "record": done.record.model_dump(mode="json")}
-    return found if done.record.cell.requests == 1 else {**found, "stream": stream_rows(done.folder)}
+    return Output(lambda: [document(done) for done in finished], parts, code, faults)
 
 
 def check_beam(beam: int) -> None:
@@ -205,6 +205,8 @@ STREAM_COLUMNS = (
     ("time", "/ retrain", "share_of_retraining"),
 )
 
+STREAM_PLACES = {"interactions": 0, "seconds": 1, "share_of_retraining": 2}
+
 STREAM_CAPTION = (
     "right after each request, at beam 10 · interact.: train interactions it asked to forget\n"
     "exposed: HR@10 of the weights without serving rules, in the original IDs\n"
@@ -309,7 +311,11 @@ def stream_table(results: Iterable[tuple[RunRecord, Path]]) -> RenderableType | 
         cell = record.cell
         parts = [*[_backbone(record)] * backbones, cell.method, *[f"seed {cell.seed}"] * seeds]
         for place, row in enumerate(rows):
-            cells = [_stream_text(row.get(column), column) for _, _, column in STREAM_COLUMNS]
+            cells = []
+            for _, _, column in STREAM_COLUMNS:
+                value = row.get(column)
+                places = STREAM_PLACES.get(column) if value is not None else None
+                cells.append(number(value) if places is None else f"{value:.{places}f}")
             names = ("" if place else " ".join(parts), f"{row['request']:.0f}")
             lines.append(GridRow(names, cells, section=not place))
     title = [first.task, first.scale, f"{first.requests} requests, one after the other"]
@@ -333,11 +339,6 @@ def _parsed(column: str, text: str) -> int | float | str | None:
     if not text or column == "names":
         return text or None
     return int(text) if text.lstrip("-").isdigit() else round(float(text), 15)
-
-
-def _stream_text(value: float | None, column: str) -> str:
-    places = {"interactions": 0, "seconds": 1, "share_of_retraining": 2}
-    return f"{value:.{places[column]}f}" if value is not None and column in places else number(value)
 
 
 def number(value: float | None, *, signed: bool = False) -> str:

@@ -44,11 +44,19 @@ def ls(
     data_dir: options.DataDir = None,
 ) -> Output:
     """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
+
+    def overview(console: Console) -> None:
+        for kind in KINDS:
+            if kind == "metrics":
+                # Hundreds, and their declarations are the one thing here that imports numpy.
+                _draw_paragraph(kind, "hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
+            else:
+                names = names_of(kind, data_dir)
+                _draw_paragraph(f"{kind} ({len(names)})", ", ".join(names), console)
+        console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
+
     if kind is None:
-        return Output(
-            lambda: {name: names_of(name, data_dir) for name in KINDS},
-            [lambda console: _draw_overview(data_dir, console)],
-        )
+        return Output(lambda: {name: names_of(name, data_dir) for name in KINDS}, [overview])
     name = kind_named(kind)
     return Output(lambda: records_of(name, data_dir), [lambda console: _draw(rows_of(name, data_dir), console)])
 
@@ -67,17 +75,6 @@ def _draw(found: Sequence[Mapping[str, Any]], console: Console) -> None:
         return
     for name, *rest in rows:
         _draw_paragraph(name, " · ".join(text for text in rest if text not in ("", "–")), console)
-
-
-def _draw_overview(data_dir: Path | None, console: Console) -> None:
-    for kind in KINDS:
-        if kind == "metrics":
-            # Hundreds, and their declarations are the one thing here that imports numpy.
-            _draw_paragraph(kind, "hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
-        else:
-            names = names_of(kind, data_dir)
-            _draw_paragraph(f"{kind} ({len(names)})", ", ".join(names), console)
-    console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
 
 
 def _draw_paragraph(title: str, text: str, console: Console) -> None:

@@ -1,7 +1,7 @@
 """Verdicts on the paper's claims from the results at hand, the blocks that decided them, and what is missing.
 
 A claim does not hold where one rule fails in one of its blocks, at any scale. It holds where all rules hold in every
-block of its tasks and backbones at the paper's scale. Everything else cannot be told.
+block of its tasks and backbones at the paper's scale. Everything else is undecided.
 """
 
 from __future__ import annotations
@@ -13,8 +13,16 @@ from itertools import product
 from typing import Any
 
 from genrec_unlearn_bench.reporting.board import Block, make_board
-from genrec_unlearn_bench.reporting.claim_rules import AnyRule, Finding, Outcome, apply_rule, complete_rows
-from genrec_unlearn_bench.reporting.claims import Claim, Claims
+from genrec_unlearn_bench.reporting.claims import (
+    Claim,
+    Claims,
+    Finding,
+    Outcome,
+    Rule,
+    apply_rule,
+    complete_rows,
+    names_in,
+)
 from genrec_unlearn_bench.reporting.comparisons import names_of
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
@@ -29,7 +37,7 @@ REGIMES = {"core": "", "full": "suite full"}
 class Evidence:
     """What a rule of a claim found in a block; a block of ``beside`` decides nothing."""
 
-    rule: AnyRule
+    rule: Rule
     block: Block
     finding: Finding
     decides: bool
@@ -42,6 +50,23 @@ class Evidence:
     def pair(self) -> tuple[str, str]:
         """Task and backbone."""
         return self.block.key.task, self.block.key.backbone
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        finding = self.finding
+        return {
+            **names_of(self.block.key),
+            "setup": self.block.key.variant,
+            "protocol_version": version_of(self.block),
+            "condition": self.rule.condition,
+            "outcome": finding.outcome.value,
+            "decides": self.decides,
+            "summary": finding.short,
+            "measurements": list(finding.lines),
+            "lacking": list(finding.lacking),
+            "records": [result.place for row in finding.rows.values() for result in row.results.values()],
+        }
 
 
 @dataclass(frozen=True)
@@ -93,30 +118,25 @@ def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol:
             if fitting:
                 block = _best(rule, fitting, claims, protocol)
                 found.append(Evidence(rule, block, apply_rule(rule, block, claims, protocol), True))
-        evidence += _under_premises(found)
+        if not all(each.holds for each in found if each.rule.premise):
+            # Nothing in the block refutes the claim.
+            opened = [replace(each, finding=replace(each.finding, outcome=Outcome.OPEN)) for each in found]
+            found = [each if each.holds else other for each, other in zip(found, opened, strict=True)]
+        evidence += found
     beside = _beside(claim, evidence, blocks, claims, protocol)
     missing = [*_no_block(claim, evidence, claims), *_lacking(claim, evidence, claims, protocol)]
     missing += [Missing(text) for text in claim.needs]
     return CheckedClaim(claim, *_verdict(claim, evidence, beside), (*evidence, *beside), tuple(missing))
 
 
-def _best(rule: AnyRule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block:
-    """The block that speaks for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
+def _best(rule: Rule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block:
+    """The block that decides for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
 
     def order(block: Block) -> tuple[int, int, bool, int, int]:
         key, rows = block.key, complete_rows(rule, block, claims, protocol)
         return rows, SCALES.index(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
 
     return max(blocks, key=order)
-
-
-def _under_premises(found: list[Evidence]) -> list[Evidence]:
-    """A block's evidence; where a premise does not hold, nothing in it refutes the claim."""
-    if all(each.holds for each in found if each.rule.premise):
-        return found
-    fails = [each.finding.outcome is Outcome.FAILS for each in found]
-    opened = [replace(each, finding=replace(each.finding, outcome=Outcome.OPEN)) for each in found]
-    return [other if failed else each for each, other, failed in zip(found, opened, fails, strict=True)]
 
 
 def _beside(
@@ -133,7 +153,7 @@ def _beside(
                 if block.key.task in claim.beside
                 and block.key.regime == REGIMES[rule.suite]
                 and block not in [each.block for each in taken]
-                and complete_rows(rule, block, claims, protocol) == len(rule.names)
+                and complete_rows(rule, block, claims, protocol) == len(names_in(rule))
             ]
     return out
 
@@ -168,7 +188,7 @@ def _at_scale(claim: Claim, each: Evidence) -> bool:
 
 
 def _shorts(evidence: Sequence[Evidence]) -> str:
-    """What the first block says, in a line."""
+    """Findings in the first block, in a line."""
     if not evidence:
         return ""
     key = evidence[0].block.key
@@ -222,27 +242,11 @@ def claims_document(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol
                 "holds_if": [rule.condition for rule in each.claim.rules],
                 "verdict": each.verdict.value,
                 "reason": each.reason,
-                "evidence": [_evidence(one) for one in each.evidence],
+                "evidence": [one.document for one in each.evidence],
                 "missing": [vars(one) for one in each.missing],
             }
             for each in tested
         ],
-    }
-
-
-def _evidence(one: Evidence) -> dict[str, Any]:
-    finding = one.finding
-    return {
-        **names_of(one.block.key),
-        "setup": one.block.key.variant,
-        "protocol_version": version_of(one.block),
-        "condition": one.rule.condition,
-        "outcome": finding.outcome.value,
-        "decides": one.decides,
-        "summary": finding.short,
-        "measurements": list(finding.lines),
-        "lacking": list(finding.lacking),
-        "records": [result.place for row in finding.rows.values() for result in row.results.values()],
     }
 
 
@@ -273,10 +277,10 @@ def how_text(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> st
     found = Counter(each.verdict for each in tested)
     return (
         f"{counted(len(tested), 'claim')}: {found[Outcome.HOLDS]} hold, {found[Outcome.FAILS]} do not hold, "
-        f"{found[Outcome.OPEN]} cannot be told. A claim does not hold where one of its conditions fails in one of its "
+        f"{found[Outcome.OPEN]} undecided. A claim does not hold where one of its conditions fails in one of its "
         "blocks (task and backbone), at any scale: most records are of small models on one dataset, and a failure "
         "there is one of this reproduction. It holds where every condition holds in every block at the paper's scale. "
-        f"All else cannot be told. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
+        f"All else is undecided. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
         "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md). "
         "A grid may leave out rows that a condition asks for: once it has run, they are named with their command."
     )
@@ -295,8 +299,9 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
     for block in dict.fromkeys(one.block for one in shown):
         found = [one for one in shown if one.block is block]
         beside = "" if found[0].decides else ", decides nothing"
-        seeds = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
-        lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {_seeds_text(seeds)}:\n"]
+        counts = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
+        seeds = f"{spanned((min(counts), max(counts)))} seed{'' if counts == {1} else 's'}"
+        lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {seeds}:\n"]
         for one in found:
             lines.append(f"- {one.finding.outcome.value}: {escape(one.finding.short)}")
             lines += [f"  - {escape(line)}" for line in one.finding.lines]
@@ -307,7 +312,3 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
 def missing_text(missing: Iterable[Missing], escape: Callable[[str], str] = str) -> str:
     """A list of what is missing, each with its commands."""
     return "\n".join("\n".join([f"- {escape(one.what)}", *(f"  `{call}`" for call in one.commands)]) for one in missing)
-
-
-def _seeds_text(seeds: set[int]) -> str:
-    return counted(max(seeds), "seed") if len(seeds) == 1 else f"{spanned((min(seeds), max(seeds)))} seeds"

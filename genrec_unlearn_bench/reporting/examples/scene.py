@@ -50,18 +50,6 @@ class SideBySide:
     rows: tuple[tuple[str, Result], ...]
 
 
-def of_requests(results: Sequence[Result], requests: int) -> Sequence[Result]:
-    """The results of single requests, or of streams of so many. Raises UsageError where there are none."""
-    chosen = [result for result in results if result.requests == requests]
-    if not chosen:
-        known = sorted({result.requests for result in results})
-        raise UsageError(
-            f"no result is of {requests} {'request' if requests == 1 else 'requests'}",
-            hint=" or ".join(f"--requests {number}" for number in known),
-        )
-    return chosen
-
-
 def side_by_side(
     board: Board, protocol: StatisticsProtocol, *, methods: Sequence[str] = (), seed: int | None = None
 ) -> SideBySide:
@@ -85,7 +73,13 @@ def side_by_side(
         )
     (block,) = board.blocks
     rows = _rows(block, protocol, methods)
-    chosen = _seed(block, rows, seed)
+    shared = sorted(set.intersection(*(set(row.results) for row in rows)))
+    if not shared or seed not in (None, *shared):
+        has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
+        at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
+        hint = "choose another --seed, or run what is missing"
+        raise DataMissing(f"{at}: {has}", where=block.key.title, hint=hint)
+    chosen = shared[0] if seed is None else seed
     for row in rows:
         if chosen in row.diverged:
             raise UsageError(
@@ -125,15 +119,6 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
             hint=f"name some of them: --method {known[0].label} --method {known[1].label}",
         )
     return (*out.values(), *known)
-
-
-def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
-    shared = sorted(set.intersection(*(set(row.results) for row in rows)))
-    if shared and (seed is None or seed in shared):
-        return shared[0] if seed is None else seed
-    has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
-    at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
-    raise DataMissing(f"{at}: {has}", where=block.key.title, hint="choose another --seed, or run what is missing")
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +203,7 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
             )
         return chosen
 
-    # Interactions to be forgotten are train examples; which of them were drawn for the test, the table says.
+    # Interactions to be forgotten are train examples; the table has those that were drawn for the test.
     forget = tested(dataset.train if single else dataset.test, Group.FORGET)
     none = Groups(forget.subset(np.zeros(0, dtype=np.int64)), forget.subset(np.zeros(0, dtype=np.int64)))
     test = Groups(forget, tested(dataset.test, Group.RETAIN))

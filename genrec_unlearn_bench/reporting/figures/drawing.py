@@ -153,22 +153,18 @@ def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
         axes.set_axisbelow(True)
         return
     if panel.ticks:
-        named = _spaced([tick for tick in panel.ticks if tick[1]], panel.symlog)
+        named: list[tuple[float, str]] = []
+        for x, name in reversed(panel.ticks):
+            # Names need room next to each other on a log scale; the last one, the end of an attack, is kept.
+            apart = not panel.symlog or not named or x == 0.0
+            if name and (apart or math.log10(named[-1][0] / max(x, panel.symlog / 10.0)) >= 0.65):
+                named.append((x, name))
         axes.set_xticks([x for x, _ in named], [name for _, name in named])
         axes.set_xticks([x for x, _ in panel.ticks], minor=True)
         axes.tick_params(axis="x", which="minor", length=1.5, width=0.5, labelbottom=False)
     if panel.style == "scatter":
-        axes.set_xlim(*panel.xlim)
+        axes.margins(0.15, 0.12)
     axes.set_ylim(*panel.ylim)
-
-
-def _spaced(ticks: Sequence[tuple[float, str]], symlog: float) -> list[tuple[float, str]]:
-    """Ticks whose names have room next to each other on a log scale; the last one, the end of an attack, is kept."""
-    kept: list[tuple[float, str]] = []
-    for x, name in reversed(ticks):
-        if not symlog or not kept or x == 0.0 or math.log10(kept[-1][0] / max(x, symlog / 10.0)) >= 0.65:
-            kept.append((x, name))
-    return kept
 
 
 def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
@@ -223,7 +219,8 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     for each, mark, (x, y) in zip(series, marks, places, strict=True):
         weight = "bold" if each.best else "normal"
         note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
-        width, height = note.get_window_extent().size * (1.0, 0.86)
+        size = note.get_window_extent()
+        width, height = size.width, 0.86 * size.height
         tried = []
         for far, (dx, dy) in product(_RINGS, _WAYS):
             left = x + dx * point * (4.0 + (0.35 if dy else 1.0) * far) - (1 - dx) / 2 * width

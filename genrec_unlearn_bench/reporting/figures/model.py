@@ -172,7 +172,6 @@ class Panel:
     line: float | None = None
     band: tuple[float, float] | None = None
     symlog: float = 0.0
-    xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     apart: bool = False
 

@@ -159,7 +159,10 @@ def _trade_measures(measures: Sequence[Measure]) -> tuple[Measure, Measure]:
 
 
 def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: Measure, retain: Measure) -> Panel:
-    floor = _floor([trade.kept.mean for trade in found])
+    kept_means = sorted((trade.kept.mean for trade in found), reverse=True)
+    upper = kept_means[: max(2, math.ceil(len(kept_means) * 0.6))]
+    floor = upper[-1] - _NEAR * max(upper[0] - upper[-1], 0.02 * abs(upper[0]))
+    floor = floor if kept_means[-1] < floor else -math.inf
     references = {cast.original: _OF_ORIGINAL, cast.oracle: _OF_ORACLE}
     series = []
     # References and the front are named first, as they are what a reader looks for.
@@ -171,39 +174,25 @@ def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: M
         if kept.mean < floor:
             name, kept, reach = f"{name} ↓ {kept.mean:.3f}", Estimate(floor, seeds=kept.seeds), (math.nan, math.nan)
         series.append(Series(name, look, ((trade.distance, kept),), reach=reach, best=trade.label in best))
-    xs = [n for trade in found for n in (trade.distance, trade.reach[1]) if math.isfinite(n)]
-    ys = [max(n, floor) for t in found for n in (t.kept.mean, t.kept.low, t.kept.high) if math.isfinite(n)]
-    wide, margin = max(xs) or 1e-3, 0.12 * ((max(ys) - min(ys)) or 1e-3)
-    least = min((trade.distance for trade in found if trade.distance > 0.0), default=wide)
-    symlog = max(least, wide / _FINEST) if wide / least > _SPREAD else 0.0
-    end = wide * (wide / symlog) ** 0.22 if symlog else 1.22 * wide
+    distances = [trade.distance for trade in found]
+    most = max(distances) or 1e-3
+    least = max(min(filter(None, distances), default=most), most / _FINEST)
+    ticks: tuple[tuple[float, str], ...] = ()
+    if most / least > _SPREAD:
+        # Zero and the powers of ten by name, with unnamed ticks between them.
+        powers = [10.0**power for power in range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1)]
+        named = [(k * power, f"{power:g}" if k == 1 else "") for power in powers for k in range(1, 10)]
+        ticks = (0.0, "0"), *(tick for tick in named if tick[0] < most)
     return Panel(
         title="",
         xlabel=f"|{forget.title} − {cast.oracle}'s| (0 = as retrained)",
         ylabel=axis_title(retain.title, retain.metric, retain.group),
         series=tuple(series),
         style="scatter",
-        ticks=_decades(symlog, wide) if symlog else (),
+        ticks=ticks,
         line=0.0,
-        symlog=symlog,
-        xlim=(-0.55 * symlog if symlog else -0.05 * wide, end),
-        ylim=(min(ys) - margin, max(ys) + margin),
+        symlog=least if ticks else 0.0,
     )
-
-
-def _floor(kept: Sequence[float]) -> float:
-    """Retain value below which marks are drawn at the edge."""
-    values = sorted(kept, reverse=True)
-    upper = values[: max(2, math.ceil(len(values) * 0.6))]
-    floor = upper[-1] - _NEAR * max(upper[0] - upper[-1], 0.02 * abs(upper[0]))
-    return floor if values[-1] < floor else -math.inf
-
-
-def _decades(least: float, most: float) -> tuple[tuple[float, str], ...]:
-    """Zero and the powers of ten by name, with unnamed ticks between them."""
-    powers = range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1)
-    ticks = [(k * 10.0**power, f"{10.0**power:g}" if k == 1 else "") for power in powers for k in range(1, 10)]
-    return (0.0, "0"), *(tick for tick in ticks if tick[0] < most)
 
 
 _LEVEL = "overlap.level"
