@@ -82,7 +82,7 @@ def export(
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
-    from genrec_unlearn_bench.data.export import export_task
+    from genrec_unlearn_bench.data.frames import export_task
     from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 

@@ -68,8 +68,7 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("train", "train/*.csv", zipped=False),
         _role("valid", "valid/*.csv", zipped=False),
         _role("test", "test/*.csv", zipped=False),
-        _role("items", "index/*.item.json", group="items or info", zipped=False),
-        _role("info", "info/*.txt", group=None, zipped=False),
+        _role("items", "index/*.item.json", zipped=False),
         _role("index", "index/*.index.json", group=None, zipped=False),
     ),
     "letter": (

@@ -28,9 +28,14 @@ def clean(
     Raises:
         DataFault: nothing is left.
     """
+    import pandas as pd
+
     if not len(log):
         raise DataFault("there is no interaction in the data", where=where, hint="check the file of interactions")
-    keep = np.ones(len(log), dtype=np.bool_) if log.times is None else _first_copies(log.users, log.items, log.times)
+    keep = np.ones(len(log), dtype=np.bool_)
+    if log.times is not None:
+        rows_of_log = pd.DataFrame({"user": log.users, "item": log.items, "time": log.times})
+        keep = ~rows_of_log.duplicated().to_numpy()
     dropped["repeated line (same user, item and time)"] += len(log) - int(keep.sum())
     users, rows = log.users[keep], log.items[keep]
     times = None if log.times is None else log.times[keep]
@@ -56,27 +61,7 @@ def clean(
         dropped[f"item outside the {k}-core"] += len(items) - len(occurring)
         items = items.take(occurring)
     kept_times = None if times is None else times[kept]
-    return items, Interactions(first_appearance(users), rows.astype(np.int64), kept_times)
-
-
-def first_appearance(users: IntArray) -> IntArray:
-    """Number users from 0 in the order in which they first appear."""
-    _, first, numbers = np.unique(users, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int64)
-    return np.asarray(rank[numbers], dtype=np.int64)
-
-
-def _first_copies(users: IntArray, items: IntArray, times: IntArray) -> BoolArray:
-    """[E] True where a row is no copy of an earlier one."""
-    order = np.lexsort((times, items, users))
-    same = np.ones(max(len(order) - 1, 0), dtype=np.bool_)
-    for column in (users, items, times):
-        ordered = column[order]
-        same &= ordered[1:] == ordered[:-1]
-    keep = np.ones(len(order), dtype=np.bool_)
-    keep[order[1:][same]] = False
-    return keep
+    return items, Interactions(pd.factorize(users)[0].astype(np.int64), rows.astype(np.int64), kept_times)
 
 
 def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:

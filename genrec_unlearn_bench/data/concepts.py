@@ -9,14 +9,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from genrec_unlearn_bench.data.attributes import AttributeValues, price_bands, valid_prices, value_key
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.draws import Draw, draw_from_top, draw_stratified, draw_subset, rounded, uniform_subsets
-from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement, members_of
+from genrec_unlearn_bench.data.draws import (
+    Draw,
+    Target,
+    draw_from_top,
+    draw_stratified,
+    draw_subset,
+    rounded,
+    uniform_subsets,
+)
+from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import Entanglement, ForgetSplit, Groups, sealed
@@ -34,21 +42,10 @@ from genrec_unlearn_bench.data.tasks import (
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault, UnknownName
 from genrec_unlearn_bench.seeding import numpy_generator
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
 _LISTED = {"brand": "brands", "attribute": "values"}
 """Option that names the values of a concept of a kind."""
-
-
-class _Entangled(NamedTuple):
-    """The measure behind an entangled draw."""
-
-    neighbours: Neighbours
-    values: tuple[float, ...]
-    catalogue: float
 
 
 class _Chosen(NamedTuple):
@@ -58,7 +55,8 @@ class _Chosen(NamedTuple):
     concepts: tuple[str, ...]
     draws: int = 1
     within: bool = True
-    entangled: _Entangled | None = None
+    entangled: tuple[Neighbours, tuple[float, ...], float] | None = None
+    """Behind an entangled draw: neighbours, entanglement of each value, and its mean over the catalogue."""
 
 
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
@@ -71,13 +69,8 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     """
     if isinstance(task.concept, InteractionConcept):
         return _interactions(task, task.concept, dataset)
-    if isinstance(task.concept, AttributeConcept):
-        chosen = _attribute(task, task.concept, dataset)
-    elif isinstance(task.concept, BrandConcept) and task.concept.draw == "entangled" and task.concept.brands is None:
-        named = [(brand,) if brand else () for brand in dataset.items.brands]
-        chosen = _entangled(task, task.concept, "brand", *members_of(named), dataset)
-    elif isinstance(task.concept, BrandConcept):
-        chosen = _brands(task, task.concept, dataset)
+    if isinstance(task.concept, BrandConcept | AttributeConcept):
+        chosen = _values(task, task.concept, dataset)
     elif isinstance(task.concept, PriceConcept):
         chosen = _prices(task, task.concept, dataset)
     else:
@@ -114,38 +107,61 @@ def _target_counts(dataset: Dataset) -> IntArray:
     return np.bincount(dataset.train.targets, minlength=len(dataset.items)).astype(np.int64)
 
 
-def _brands(task: TaskSpec, concept: BrandConcept, dataset: Dataset) -> _Chosen:
-    named = np.asarray([bool(brand) for brand in dataset.items.brands], dtype=np.bool_)
-    names = sorted({brand for brand in dataset.items.brands if brand})
-    if not names:
-        raise _without_values(task, "brand", dataset)
-    code = {name: row for row, name in enumerate(names)}
-    item_codes = np.asarray([code.get(brand, -1) for brand in dataset.items.brands], dtype=np.int64)
-    if concept.brands is not None:
-        rows = _listed(task, "brand", [(brand, brand_key(clean_brand(brand))) for brand in concept.brands], names)
-        return _Chosen(named & np.isin(item_codes, rows), tuple(names[row] for row in rows))
-    counts = _target_counts(dataset)
-    weights = np.zeros(len(names), dtype=np.int64)
-    np.add.at(weights, item_codes[named], counts[named])
-    draw = draw_subset(
-        weights,
-        rounded(concept.share_of_brands, len(names)),
-        total=max(len(dataset.train), 1),
-        target=concept.target_share,
-        tolerance=concept.tolerance,
-        max_draws=concept.max_draws,
-        generator=numpy_generator(task.seed, "concept", "brand"),
-    )
-    chosen = named & np.isin(item_codes, draw.chosen)
-    return _Chosen(chosen, tuple(names[row] for row in draw.chosen), draw.draws, draw.within)
+def _target(dataset: Dataset, concept: BrandConcept | AttributeConcept | ItemConcept) -> Target:
+    return Target(max(len(dataset.train), 1), concept.target_share, concept.tolerance, concept.max_draws)
 
 
-def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names: Sequence[str]) -> list[int]:
-    """Rows of the ``wanted`` (spelling, comparison key) among the names of brands or of values of a field."""
+def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: Dataset) -> _Chosen:
+    """Values of a field, named or drawn: uniformly (a share of all brands, other values one by one) or entangled."""
+    rule = AttributeRule(field="brand") if isinstance(concept, BrandConcept) else concept
+    what = "brand" if isinstance(concept, BrandConcept) else f"{rule.field} value"
+    try:
+        found = AttributeValues.of(dataset.items, rule)
+    except KeyError:
+        known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
+        raise UnknownName("field of items", rule.field, known) from None
+    if not found.names:
+        raise DataFault(
+            f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
+            where=_where(task),
+            hint=f"give items a {what}, or take another kind: item, interaction, or price where there are prices",
+        )
+    counts, target, entangled = _target_counts(dataset), _target(dataset, concept), None
+    listed = concept.brands if isinstance(concept, BrandConcept) else concept.values
+    if listed is not None:
+        draw = Draw(_listed(task, what, listed, rule, found.names), 1, within=True)
+    elif concept.draw == "entangled":
+        neighbours = find_neighbours(dataset)
+        scores, weights = entanglement(found.members, counts, neighbours), np.asarray(found.members.T @ counts)
+        generator = numpy_generator(task.seed, "concept", "entangled", what)
+        draw = draw_from_top(scores, found.members, counts, target, largest=concept.largest_share, generator=generator)
+        catalogue = float(scores @ weights / max(weights.sum(), 1))
+        entangled = neighbours, tuple(scores[draw.chosen].tolist()), catalogue
+    elif isinstance(concept, BrandConcept):
+        size = rounded(concept.share_of_brands, len(found.names))
+        generator = numpy_generator(task.seed, "concept", "brand")
+        draw = draw_subset(np.asarray(found.members.T @ counts), size, target, generator)
+    else:
+        generator = numpy_generator(task.seed, "concept", "attribute", concept.field)
+        draw = found.draw(concept.min_items, counts, target, generator)
+    if not len(draw.chosen):
+        raise DataFault(
+            f"none of the {len(found.names)} {what}s in {dataset.name!r} can be drawn: each has too few items, too "
+            "large a share of the train targets or, for an entangled draw, no neighbours that would be retained",
+            where=_where(task),
+            hint="lower concept.min_items, raise concept.target_share or largest_share, or name what to forget",
+        )
+    names = tuple(found.names[row] for row in draw.chosen)
+    return _Chosen(found.items_of(draw.chosen), names, draw.draws, draw.within, entangled)
+
+
+def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRule, names: Sequence[str]) -> IntArray:
+    """Rows of the ``wanted`` spellings among the names of brands or of values of a field."""
     rows: set[int] = set()
     faults = []
     code = {brand_key(name): row for row, name in enumerate(names)}
-    for spelling, key in wanted:
+    for spelling in wanted:
+        key = brand_key(clean_brand(spelling)) if what == "brand" else value_key(spelling, rule)
         if key in code:
             rows.add(code[key])
             continue
@@ -153,82 +169,7 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[tuple[str, str]], names:
         faults.append(f"no item has the {what} {spelling!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
     if faults:
         raise ConfigError(faults, where=f"{_where(task)}: concept.{_LISTED[task.concept.kind]}")
-    return sorted(rows)
-
-
-def _without_values(task: TaskSpec, what: str, dataset: Dataset) -> DataFault:
-    other = "take another kind: item, interaction, or price where there are prices"
-    return DataFault(
-        f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
-        where=_where(task),
-        hint=f"give items a {what}, or {other}",
-    )
-
-
-def _attribute(task: TaskSpec, concept: AttributeConcept, dataset: Dataset) -> _Chosen:
-    try:
-        found = AttributeValues.of(dataset.items, concept)
-    except KeyError:
-        known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
-        raise UnknownName("field of items", concept.field, known) from None
-    if not found.names:
-        raise _without_values(task, f"{concept.field} value", dataset)
-    if concept.values is not None:
-        wanted = [(name, value_key(name, concept)) for name in concept.values]
-        draw = Draw(
-            np.asarray(_listed(task, f"{concept.field} value", wanted, found.names), dtype=np.int64), 1, within=True
-        )
-    elif concept.draw == "entangled":
-        return _entangled(task, concept, f"{concept.field} value", list(found.names), found.members, dataset)
-    else:
-        generator = numpy_generator(task.seed, "concept", "attribute", concept.field)
-        draw = found.draw(concept, _target_counts(dataset), max(len(dataset.train), 1), generator)
-    if not len(draw.chosen):
-        raise DataFault(
-            f"none of the {len(found.names)} values of {concept.field} in {dataset.name!r} has {concept.min_items} "
-            f"items or more and at most {concept.target_share + concept.tolerance:.0%} of the train targets",
-            where=_where(task),
-            hint="lower concept.min_items, raise concept.target_share, or name concept.values",
-        )
-    return _Chosen(found.items_of(draw.chosen), tuple(found.names[row] for row in draw.chosen), draw.draws, draw.within)
-
-
-def _entangled(
-    task: TaskSpec,
-    concept: BrandConcept | AttributeConcept,
-    what: str,
-    names: list[str],
-    members: csr_matrix,
-    dataset: Dataset,
-) -> _Chosen:
-    """Draw the values of an attribute whose neighbours would be retained most; ``members``: [N, V]."""
-    if not names:
-        raise _without_values(task, what, dataset)
-    counts, neighbours = _target_counts(dataset), find_neighbours(dataset)
-    scores = entanglement(members, counts, neighbours)
-    draw = draw_from_top(
-        scores,
-        members,
-        counts,
-        total=max(len(dataset.train), 1),
-        target=concept.target_share,
-        tolerance=concept.tolerance,
-        largest=concept.largest_share,
-        generator=numpy_generator(task.seed, "concept", "entangled", what),
-    )
-    if not len(draw.chosen):
-        raise DataFault(
-            f"no {what} of {dataset.name!r} has neighbours that would be retained and at most "
-            f"{concept.largest_share:.0%} of the train targets",
-            where=_where(task),
-            hint="raise concept.largest_share, or take another kind or draw",
-        )
-    items = np.asarray(members[:, draw.chosen].sum(axis=1)).ravel() > 0
-    weights = np.asarray(members.T @ counts)
-    measure = _Entangled(
-        neighbours, tuple(float(scores[row]) for row in draw.chosen), float(scores @ weights / max(weights.sum(), 1))
-    )
-    return _Chosen(items, tuple(names[row] for row in draw.chosen), draw.draws, draw.within, measure)
+    return np.asarray(sorted(rows), dtype=np.int64)
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
@@ -259,15 +200,8 @@ def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Ch
     counts = _target_counts(dataset)
     if not counts.any():
         raise _empty(task, dataset, "train", "example")
-    draw = draw_stratified(
-        counts,
-        strata=concept.strata,
-        total=len(dataset.train),
-        target=concept.target_share,
-        tolerance=concept.tolerance,
-        max_draws=concept.max_draws,
-        generator=numpy_generator(task.seed, "concept", "item"),
-    )
+    generator = numpy_generator(task.seed, "concept", "item")
+    draw = draw_stratified(counts, concept.strata, _target(dataset, concept), generator)
     items = np.zeros(len(counts), dtype=np.bool_)
     items[draw.chosen] = True
     return _Chosen(items, tuple(dataset.items.ids[row] for row in draw.chosen), draw.draws, draw.within)
@@ -351,12 +285,13 @@ def _measure(
     """[N] the concept's retained neighbours and the manifest's measure, where values were drawn by it."""
     if chosen.entangled is None:
         return None, None
-    near = chosen.entangled.neighbours.of(chosen.items)
+    neighbours, values, catalogue = chosen.entangled
+    near = neighbours.of(chosen.items)
     rows = zip(("train", "valid", "test"), parts, strict=True)
     return near, Entanglement(
-        concept=_short(concept_entanglement(chosen.items, _target_counts(dataset), chosen.entangled.neighbours)),
-        values=tuple(map(_short, chosen.entangled.values)),
-        catalogue=_short(chosen.entangled.catalogue),
+        concept=_short(concept_entanglement(chosen.items, _target_counts(dataset), neighbours)),
+        values=tuple(map(_short, values)),
+        catalogue=_short(catalogue),
         retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in rows},
     )
 

@@ -16,7 +16,6 @@ It rests on item texts and train histories alone, so that one draw serves all to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,21 +26,6 @@ from genrec_unlearn_bench.data.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-
-def members_of(values: Sequence[Sequence[str]]) -> tuple[list[str], csr_matrix]:
-    """Names of an attribute's values in alphabetical order, and [N, V] 1 where an item has the value.
-
-    ``values``: no, one or many of each of N items.
-    """
-    from scipy import sparse
-
-    names = sorted({name for own in values for name in own})
-    place = {name: column for column, name in enumerate(names)}
-    where = [(row, place[name]) for row, own in enumerate(values) for name in sorted(set(own))]
-    rows, columns = np.asarray(where, dtype=np.int64).reshape(-1, 2).T
-    shape = (len(values), len(names))
-    return names, sparse.csr_matrix((np.ones(len(rows), dtype=np.int64), (rows, columns)), shape=shape)
 
 
 def entanglement(members: csr_matrix, popularity: IntArray, neighbours: Neighbours) -> FloatArray:

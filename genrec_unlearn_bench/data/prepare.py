@@ -7,7 +7,7 @@ prepares a user's folder and writes the dataset's YAML beside the files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,9 @@ from genrec_unlearn_bench.data.catalogue import (
     dump_spec,
     packaged_datasets,
 )
-from genrec_unlearn_bench.data.cleaning import clean, first_appearance
+from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
-from genrec_unlearn_bench.data.formats import amazon, minionerec, recbole, table
-from genrec_unlearn_bench.data.formats import folder as plain_folder
+from genrec_unlearn_bench.data.formats.reader import demo_files, read
 from genrec_unlearn_bench.data.imported import remember_import
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
@@ -39,16 +38,6 @@ from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
-_READERS: Mapping[str, Callable[[Mapping[str, Path], Progress], RawData]] = {
-    "folder": plain_folder.read,
-    "amazon-2018": amazon.read_2018,
-    "minionerec": minionerec.read,
-    "letter": minionerec.read_letter,
-}
-_TABLES: Mapping[str, Callable[[table.Files, DatasetSpec, Progress], RawData]] = {
-    "table": table.read,
-    "recbole": recbole.read,
-}
 _SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
 
 
@@ -128,13 +117,10 @@ def import_folder(
 
 def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
     sources = () if located is None else located.sources()
-    if located is None:
-        raw, where = plain_folder.read_demo(progress), spec.name
-    else:
-        progress.info(f"reading {spec.name} from {located.folder}")
-        where = str(located.folder)
-        whole = _TABLES.get(spec.format)
-        raw = whole(located.parts, spec, progress) if whole else _READERS[spec.format](located.files, progress)
+    where = spec.name if located is None else str(located.folder)
+    if located is not None:
+        progress.info(f"reading {spec.name} from {where}")
+    raw = read(demo_files() if located is None else located.parts, spec, progress)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
@@ -151,7 +137,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         split=spec.split,
         k_core=spec.k_core,
         items=len(items),
-        users=_count_users(parts),
+        users=len(np.unique(np.concatenate([parts.train.event_users, *(part.users for part in parts)]))),
         interactions=interactions,
         train=len(parts.train),
         valid=len(parts.valid),
@@ -170,9 +156,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
 def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -> tuple[ItemTable, SplitParts, int]:
     """(items, parts, number of interactions; for rows as given the number of rows)."""
     if isinstance(raw.log, GivenRows):
-        rows = raw.log
-        users = first_appearance(np.concatenate([rows.train.users, rows.valid.users, rows.test.users]))
-        return raw.items, as_given(rows, users), len(rows)
+        return raw.items, as_given(raw.log), len(raw.log)
     items, log = clean(raw.items, raw.log, spec.k_core, dropped, where)
     if spec.split == "leave-one-out":
         parts = leave_one_out(log.users, log.items, log.times)
@@ -183,14 +167,6 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     return items, parts, len(log)
 
 
-def _count_users(parts: SplitParts) -> int:
-    columns = [parts.train.event_users, parts.train.users, parts.valid.users, parts.test.users]
-    seen = np.zeros(max(int(column.max(initial=-1)) for column in columns) + 1, dtype=np.bool_)
-    for column in columns:
-        seen[column] = True
-    return int(seen.sum())
-
-
 def _early(raw: RawData) -> tuple[str, ...]:
     times = None if isinstance(raw.log, GivenRows) else raw.log.times
     early = 0 if times is None else int((times < 0).sum())
@@ -198,15 +174,12 @@ def _early(raw: RawData) -> tuple[str, ...]:
 
 
 def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
-    seen = np.zeros(len(items), dtype=np.bool_)
-    for part in parts:
-        seen[part.targets] = True
-        seen[part.events] = True
+    # All parts lie over the same events.
+    unseen = len(items) - len(np.unique(np.concatenate([parts.train.events, *(part.targets for part in parts)])))
     fields = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)
     textless = sum(1 for row in fields if not any(row))
-    remarks = []
-    if unseen := int((~seen).sum()):
-        remarks.append(f"{unseen} items occur in no interaction and stay in the catalogue")
-    if textless:
-        remarks.append(f"{textless} items have no text at all; their id stands in for it")
-    return tuple(remarks)
+    remarks = {
+        f"{unseen} items occur in no interaction and stay in the catalogue": unseen,
+        f"{textless} items have no text at all; their id stands in for it": textless,
+    }
+    return tuple(remark for remark, count in remarks.items() if count)

@@ -123,7 +123,10 @@ class ItemColumns:
         text: object = None,
         attributes: Mapping[str, object] | None = None,
     ) -> None:
-        """Append an item whose id is not there yet. Fields may be strings, numbers, nested lists of them, or None."""
+        """Append an item whose id is not there yet; all items have the same attributes.
+
+        Fields may be strings, numbers, nested lists of them, or None.
+        """
         self.row[item_id] = len(self.row)
         heading = _joined(title)
         if looks_like_code(heading):
@@ -138,9 +141,7 @@ class ItemColumns:
             self.dropped["price is NaN (no price)"] += 1
         self._texts.append(plain(_joined(text)))
         for name, values in (attributes or {}).items():
-            rows = self._attributes.setdefault(name, [])
-            rows += [()] * (len(self.row) - 1 - len(rows))
-            rows.append(self._values(values))
+            self._attributes.setdefault(name, []).append(self._values(values))
         self._categories.append(self._values(categories))
         try:
             self._prices.append(parse_price(price))
@@ -167,11 +168,7 @@ class ItemColumns:
             prices=np.asarray(self._prices, dtype=np.float64),
             categories=tuple(self._categories),
             texts=tuple(self._texts),
-            attributes={
-                name: (*rows, *[()] * (len(self.row) - len(rows)))
-                for name, rows in sorted(self._attributes.items())
-                if any(rows)
-            },
+            attributes={name: tuple(rows) for name, rows in sorted(self._attributes.items()) if any(rows)},
         )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import Examples, IntArray
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
+from genrec_unlearn_bench.data.raw import GivenRows
 
 
 class SplitParts(NamedTuple):
@@ -57,31 +57,25 @@ def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = Non
     return SplitParts(*(timeline.examples(np.flatnonzero((timeline.positions > 0) & part)) for part in parts))
 
 
-def as_given(rows: GivenRows, users: IntArray) -> SplitParts:
-    """Keep ready-made examples as they are; each history is a slice of its own.
+def as_given(rows: GivenRows) -> SplitParts:
+    """Keep ready-made examples as they are; each history is a slice of its own. Users are numbered as they appear."""
+    import pandas as pd
 
-    Args:
-        users: [M over all parts] user numbers from 0, train rows first, then valid, then test.
-    """
     parts = (rows.train, rows.valid, rows.test)
+    users = pd.factorize(np.concatenate([part.users for part in parts]))[0].astype(np.int64)
     lengths = np.concatenate([part.lengths for part in parts])
-    events = np.concatenate([part.histories for part in parts])
     ends = np.cumsum(lengths)
-    owners = np.repeat(users, lengths)
-    bounds = np.cumsum([0, *map(len, parts)])
-
-    def cut(part: GivenPart, first: int, last: int) -> Examples:
-        return Examples(
-            users=users[first:last],
-            targets=part.targets,
-            times=np.arange(first, last, dtype=np.int64),
-            events=events,
-            event_users=owners,
-            starts=(ends - lengths)[first:last],
-            ends=ends[first:last],
-        )
-
-    return SplitParts(*(cut(part, int(bounds[i]), int(bounds[i + 1])) for i, part in enumerate(parts)))
+    every = Examples(
+        users=users,
+        targets=np.concatenate([part.targets for part in parts]),
+        times=np.arange(len(users), dtype=np.int64),
+        events=np.concatenate([part.histories for part in parts]),
+        event_users=np.repeat(users, lengths),
+        starts=ends - lengths,
+        ends=ends,
+    )
+    bounds = np.cumsum([len(rows.train), len(rows.valid)])
+    return SplitParts(*map(every.subset, np.split(np.arange(len(users)), bounds)))
 
 
 @dataclass(frozen=True, eq=False)

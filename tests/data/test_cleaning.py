@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.cleaning import clean, first_appearance, k_core
+from genrec_unlearn_bench.data.cleaning import clean, k_core
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
@@ -96,10 +96,6 @@ def test_every_line_is_kept_or_counted(log: list[tuple[int, int, int]], k: int) 
 def test_nothing_left(log: list[tuple[int, int, int]], k: int, what: str) -> None:
     with pytest.raises(DataFault, match=what):
         run(log, k)
-
-
-def test_first_appearance() -> None:
-    assert first_appearance(np.array([7, 3, 7, 0, 3])).tolist() == [0, 1, 0, 2, 1]
 
 
 def slow(pairs: list[tuple[int, int]], k: int) -> list[bool]:

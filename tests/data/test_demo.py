@@ -6,15 +6,16 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.cleaning import first_appearance
+from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
-from genrec_unlearn_bench.data.formats import folder as shipped
+from genrec_unlearn_bench.data.formats.reader import demo_files, read
 from genrec_unlearn_bench.data.raw import Interactions, RawData
 from genrec_unlearn_bench.data.splits import global_time
 from genrec_unlearn_bench.data.tasks import find_task
@@ -100,12 +101,12 @@ def popularity_hits(train: Examples, part: Examples, count: int) -> float:
 def test_the_data_are_pinned(raw: RawData) -> None:
     # Every shipped demo number depends on these bytes; a new digest means a new version of the demo tasks.
     assert digest(raw) == CONTENT
-    found = shipped.read_demo(Progress())
+    found = read(demo_files(), find_dataset("demo"), Progress())
     assert isinstance(found.log, Interactions)
     assert found.log.times is not None
     assert isinstance(raw.log, Interactions)
     # The reader numbers users by first appearance, as the preparation does with any log.
-    assert np.array_equal(found.log.users, first_appearance(raw.log.users))
+    assert np.array_equal(found.log.users, pd.factorize(raw.log.users)[0])
     assert digest(replace(found, log=replace(found.log, users=raw.log.users))) == CONTENT
     assert (found.dropped, found.notes) == (raw.dropped, raw.notes)
     assert digest(generate(1)) != CONTENT

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from genrec_unlearn_bench.data import draws
-from genrec_unlearn_bench.data.draws import draw_stratified, draw_subset, rounded, uniform_subsets
+from genrec_unlearn_bench.data.draws import Target, draw_stratified, draw_subset, rounded, uniform_subsets
 from genrec_unlearn_bench.data.examples import among, distinct
 from genrec_unlearn_bench.seeding import numpy_generator
 
@@ -26,9 +26,7 @@ def test_accepted_draws_are_uniform_among_those_that_fit() -> None:
     fitting = [pair for pair in itertools.combinations(range(6), 2) if 6 <= weights[list(pair)].sum() <= 8]
     counts = dict.fromkeys(fitting, 0)
     for seed in range(3000):
-        draw = draw_subset(
-            weights, 2, total=21, target=7 / 21, tolerance=1 / 21, max_draws=1000, generator=numpy_generator(seed)
-        )
+        draw = draw_subset(weights, 2, Target(21, 7 / 21, 1 / 21, 1000), numpy_generator(seed))
         assert draw.within
         counts[tuple(draw.chosen.tolist())] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
@@ -39,9 +37,7 @@ def test_the_batch_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     def drawn() -> draws.Draw:
         total = int(weights.sum())
-        return draw_subset(
-            weights, 20, total=total, target=0.09, tolerance=1e-4, max_draws=5000, generator=numpy_generator(7)
-        )
+        return draw_subset(weights, 20, Target(total, 0.09, 1e-4, 5000), numpy_generator(7))
 
     large = drawn()
     monkeypatch.setattr(draws, "_CELLS", 1)
@@ -52,7 +48,7 @@ def test_the_batch_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_nearest_draw_is_taken_and_flagged_where_none_fits() -> None:
     weights = np.asarray([1, 1, 1, 50], dtype=np.int64)
-    draw = draw_subset(weights, 1, total=100, target=0.1, tolerance=0.01, max_draws=50, generator=numpy_generator(0))
+    draw = draw_subset(weights, 1, Target(100, 0.1, 0.01, 50), numpy_generator(0))
     assert not draw.within
     assert draw.draws == 50
     assert draw.chosen[0] < 3, "1 % is nearer to 10 % than 50 % is"
@@ -60,9 +56,7 @@ def test_the_nearest_draw_is_taken_and_flagged_where_none_fits() -> None:
 
 @pytest.mark.parametrize("weight", [9, 11])
 def test_the_bounds_of_the_tolerance_belong_to_it(weight: int) -> None:
-    draw = draw_subset(
-        np.asarray([weight]), 1, total=100, target=0.10, tolerance=0.01, max_draws=1, generator=numpy_generator(0)
-    )
+    draw = draw_subset(np.asarray([weight]), 1, Target(100, 0.10, 0.01, 1), numpy_generator(0))
     assert draw.within
 
 
@@ -77,9 +71,7 @@ def test_stratified_draws_hit_the_share_and_mirror_the_catalogue() -> None:
     total = int(weights.sum())
     taken = np.zeros(5)
     for seed in range(20):
-        draw = draw_stratified(
-            weights, strata=5, total=total, target=0.1, tolerance=0.01, max_draws=100, generator=numpy_generator(seed)
-        )
+        draw = draw_stratified(weights, 5, Target(total, 0.1, 0.01, 100), numpy_generator(seed))
         assert draw.within
         assert abs(weights[draw.chosen].sum() / total - 0.1) <= 0.01
         assert (weights[draw.chosen] > 0).all(), "an item without train targets cannot be forgotten"
@@ -93,9 +85,7 @@ def test_stratified_draws_vary_with_the_seed_and_repeat_with_it() -> None:
     weights = np.arange(1, 201, dtype=np.int64)
 
     def drawn(seed: int) -> list[int]:
-        draw = draw_stratified(
-            weights, strata=5, total=20_100, target=0.1, tolerance=0.01, max_draws=9, generator=numpy_generator(seed)
-        )
+        draw = draw_stratified(weights, 5, Target(20_100, 0.1, 0.01, 9), numpy_generator(seed))
         return draw.chosen.tolist()
 
     assert drawn(0) == drawn(0)
@@ -104,19 +94,15 @@ def test_stratified_draws_vary_with_the_seed_and_repeat_with_it() -> None:
 
 def test_stratified_draws_give_the_nearest_where_single_things_are_too_heavy() -> None:
     draw = draw_stratified(
-        np.asarray([40, 30, 30]), strata=5, total=100, target=0.1, tolerance=0.01, max_draws=20,
-        generator=numpy_generator(0),
+        np.asarray([40, 30, 30]), 5, Target(100, 0.1, 0.01, 20), numpy_generator(0),
     )  # fmt: skip
     assert not draw.within
     assert draw.chosen.tolist() in ([1], [2])
 
 
 def test_nothing_to_draw_from() -> None:
-    with pytest.raises(ValueError, match="positive weight"):
-        draw_stratified(
-            np.zeros(3, dtype=np.int64), strata=2, total=1, target=0.1, tolerance=0.1, max_draws=3,
-            generator=numpy_generator(0),
-        )  # fmt: skip
+    draw = draw_stratified(np.zeros(3, dtype=np.int64), 2, Target(1, 0.1, 0.1, 3), numpy_generator(0))
+    assert (draw.chosen.tolist(), draw.within) == ([], False)
 
 
 codes = st.lists(st.integers(0, 30), max_size=60).map(lambda rows: np.array(rows, dtype=np.int64))

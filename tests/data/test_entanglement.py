@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,8 +11,8 @@ from scipy import sparse
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve, with_neighbours
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.draws import draw_from_top
-from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement, members_of
+from genrec_unlearn_bench.data.draws import Target, draw_from_top
+from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement
 from genrec_unlearn_bench.data.forget import manifest_digest
 from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
 from genrec_unlearn_bench.data.prepare import prepare
@@ -19,6 +21,12 @@ from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.data.worlds import dataset, item_table
+
+
+def members_of(values: Sequence[Sequence[str]]) -> tuple[list[str], sparse.csr_matrix]:
+    """Names in alphabetical order, and [N, V] 1 where an item has the value."""
+    names = sorted({name for own in values for name in own})
+    return names, sparse.csr_matrix(np.array([[int(name in own) for name in names] for own in values]))
 
 
 def adjacency(size: int, *edges: tuple[int, int]) -> sparse.csr_matrix:
@@ -89,19 +97,21 @@ def test_values_are_taken_from_the_top_under_the_cap() -> None:
     # Values of one item each; the first is the most entangled and too large, the last is not entangled at all.
     weights = np.array([40, 30, 30, 25, 30, 30, 815])
     scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.0])
-    kwargs = {"total": 1000, "target": 0.1, "tolerance": 0.01, "largest": 0.03, "generator": numpy_generator(0)}
-    draw = draw_from_top(scores, sparse.identity(7, format="csr", dtype=np.int64), weights, **kwargs)
+    members, kwargs = (
+        sparse.identity(7, format="csr", dtype=np.int64),
+        {"largest": 0.03, "generator": numpy_generator(0)},
+    )
+    draw = draw_from_top(scores, members, weights, Target(1000, 0.1, 0.01), **kwargs)
     # 30 + 30 + 25 = 85; with 30 more it would be 115, above 11 %: nothing that is left fits, and 85 is below 9 %.
     assert (draw.chosen.tolist(), draw.within) == ([1, 2, 3], False)
-    kwargs["tolerance"] = 0.015
-    draw = draw_from_top(scores, sparse.identity(7, format="csr", dtype=np.int64), weights, **kwargs)
+    draw = draw_from_top(scores, members, weights, Target(1000, 0.1, 0.015), **kwargs)
     assert (draw.chosen.tolist(), draw.within) == ([1, 2, 3, 4], True)
 
 
 def test_items_of_two_drawn_values_count_once() -> None:
     _, members = members_of([("a", "b"), ("a",), ("b",), ("c",), ()])
-    kwargs = {"total": 100, "target": 0.3, "tolerance": 0.0, "largest": 0.5, "generator": numpy_generator(0)}
-    draw = draw_from_top(np.array([0.9, 0.8, 0.7]), members, np.array([10, 10, 10, 10, 60]), **kwargs)
+    target, kwargs = Target(100, 0.3, 0.0), {"largest": 0.5, "generator": numpy_generator(0)}
+    draw = draw_from_top(np.array([0.9, 0.8, 0.7]), members, np.array([10, 10, 10, 10, 60]), target, **kwargs)
     assert (draw.chosen.tolist(), draw.within) == ([0, 1], True)
 
 
@@ -109,8 +119,8 @@ def test_only_ties_follow_the_seed() -> None:
     weights, members = np.full(20, 5), sparse.identity(20, format="csr", dtype=np.int64)
 
     def drawn(scores: np.ndarray, seed: int) -> list[int]:
-        kwargs = {"total": 100, "target": 0.1, "tolerance": 0.01, "largest": 0.1, "generator": numpy_generator(seed)}
-        return draw_from_top(scores, members, weights, **kwargs).chosen.tolist()
+        target, kwargs = Target(100, 0.1, 0.01), {"largest": 0.1, "generator": numpy_generator(seed)}
+        return draw_from_top(scores, members, weights, target, **kwargs).chosen.tolist()
 
     assert len({tuple(drawn(np.ones(20), seed)) for seed in range(10)}) > 5
     assert {tuple(drawn(np.arange(20.0), seed)) for seed in range(10)} == {(18, 19)}

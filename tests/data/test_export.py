@@ -10,7 +10,7 @@ from pyarrow import parquet
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.data.export import export_task
+from genrec_unlearn_bench.data.frames import export_task
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.progress import Progress

@@ -5,9 +5,9 @@ Skipped unless GENREC_UNLEARN_BENCH_DATA names the folder that holds them.
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,12 @@ from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
 from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.fields import brand_key
-from genrec_unlearn_bench.data.formats.amazon import metadata_2018
-from genrec_unlearn_bench.data.formats.minionerec import read_index
+from genrec_unlearn_bench.data.formats.documents import read_index
+from genrec_unlearn_bench.data.formats.lines import read_lines
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.data.raw import ItemColumns
 from genrec_unlearn_bench.progress import Progress
+from tests.data.formats.files import read_as, write_lines
 
 pytestmark = pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"{DATA_VARIABLE} is not set")
 
@@ -100,17 +100,16 @@ def test_published_semantic_ids(name: str, distinct: int, levels: int) -> None:
     assert codes.min() >= 0
 
 
-def test_raw_metadata_sample() -> None:
+def test_raw_metadata_sample(tmp_path: Path) -> None:
     path = Path(os.environ[DATA_VARIABLE]) / "amazon-2018-meta-sample" / "meta_Magazine_Subscriptions.json.gz"
-    dropped: Counter[str] = Counter()
-    columns = ItemColumns(dropped)
-    for asin, fields in metadata_2018(path, dropped, Progress()):
-        columns.add(asin, **fields)
-    items = columns.finish()
+    asins = [json.loads(line)["asin"] for _, line in read_lines(path)]
+    reviews = ({"reviewerID": "a", "asin": asin, "unixReviewTime": 1} for asin in asins)
+    raw = read_as("amazon-2018", {"meta": path, "reviews": write_lines(tmp_path / "reviews.json", reviews)})
+    items = raw.items
     assert len(items) == 400
     assert sum(1 for title in items.titles if title) == 40
     assert sum(1 for brand in items.brands if brand) == 359
     assert not any("&amp;" in text or "<" in text for text in (*items.titles, *items.brands, *items.descriptions))
     assert not any("&amp;" in name for path_ in items.categories for name in path_)
     assert items.brands.count("F&W Publications") == 14
-    assert not dropped
+    assert not raw.dropped

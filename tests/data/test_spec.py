@@ -8,7 +8,6 @@ from typing import get_args
 import pytest
 
 from genrec_unlearn_bench.data.catalogue import (
-    FORMATS,
     DatasetSpec,
     FormatName,
     TextField,
@@ -18,7 +17,6 @@ from genrec_unlearn_bench.data.catalogue import (
     role_faults,
 )
 from genrec_unlearn_bench.data.items import TEXT_FIELDS
-from genrec_unlearn_bench.data.prepare import _READERS, _TABLES
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from tests.data.formats.files import write
 
@@ -126,7 +124,3 @@ def test_missing_ambiguous_and_too_many(tmp_path: Path) -> None:
 def test_role_faults() -> None:
     assert role_faults("folder", ["items", "sequences"]) == []
     assert len(role_faults("folder", ["items", "items", "nonsense"])) == 3
-
-
-def test_every_format_has_a_reader() -> None:
-    assert {*_READERS, *_TABLES} == set(FORMATS) - {"demo"}

@@ -94,12 +94,12 @@ def test_as_given_keeps_rows_and_their_order() -> None:
             np.array([len(history) for _, history, _ in rows], dtype=np.int64),
         )
 
-    train: list[Row] = [(1, (4, 5), 6), (0, (1,), 2)]
-    valid: list[Row] = [(1, (4, 5, 6), 7)]
-    test: list[Row] = [(2, (9,), 9), (0, (1, 2), 3)]
-    given_rows = GivenRows(part(train), part(valid), part(test))
-    users = np.concatenate([given_rows.train.users, given_rows.valid.users, given_rows.test.users])
-    parts = as_given(given_rows, users)
+    train: list[Row] = [(0, (4, 5), 6), (1, (1,), 2)]
+    valid: list[Row] = [(0, (4, 5, 6), 7)]
+    test: list[Row] = [(2, (9,), 9), (1, (1, 2), 3)]
+    parts = as_given(GivenRows(part(train), part(valid), part(test)))
     assert [rows_of(parts.train), rows_of(parts.valid), rows_of(parts.test)] == [train, valid, test]
+    again = as_given(GivenRows(part([(7, *row[1:]) for row in train]), part(valid), part(test)))
+    assert again.train.users.tolist() == [0, 0], "users are numbered as they appear"
     assert np.concatenate([parts.train.times, parts.valid.times, parts.test.times]).tolist() == [0, 1, 2, 3, 4]
     check_shared(parts)

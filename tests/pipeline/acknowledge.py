@@ -114,7 +114,6 @@ NO_OUTCOME = (
     *(
         "data/catalogue.py",
         "data/download.py",
-        "data/export.py",
         "data/frames.py",
         "data/hub.py",
         "data/imported.py",

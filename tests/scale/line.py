@@ -97,7 +97,7 @@ def run_data(folder: Path, work: Path, meter: Meter) -> tuple[Dataset, ForgetSpl
 
 def run_texts(dataset: Dataset, split: ForgetSplit, meter: Meter) -> None:
     """Scrubbing, and features without a network."""
-    from genrec_unlearn_bench.features.encoders import TfidfEncoder
+    from genrec_unlearn_bench.features.encoders import tfidf
 
     with meter.stage("texts"):
         texts = dataset.items.plain_text()
@@ -105,7 +105,7 @@ def run_texts(dataset: Dataset, split: ForgetSplit, meter: Meter) -> None:
         scrubbed = scrubbed_items(dataset.items, split).plain_text()
     del scrubbed
     with meter.stage("TF-IDF"):
-        TfidfEncoder(128).encode(texts, Progress())
+        tfidf(texts, 128, Progress())
 
 
 def run_features(items: int, work: Path, meter: Meter, split: ForgetSplit) -> ItemFeatures:

@@ -1,24 +1,21 @@
-"""Read input line by line, plain or gzipped; everything wrong with a file's bytes becomes a ``DataFault``."""
+"""Lines of input files, plain or gzipped, and what is wrong with them, told as ``DataFault``."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import zlib
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-
-from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import DataFault
 
 SHOWN = 20
 """How many faults an error lists."""
-
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -27,30 +24,56 @@ class BrokenLine(ValueError):
 
 
 Content = TypeVar("Content")
-Row: TypeAlias = tuple[Path, int, Content | BrokenLine]
-"""File, line (or row) from 1, and what stands there."""
+Place: TypeAlias = int | str
+"""Line (or row) from 1, or the name of an entry of a JSON document."""
+Row: TypeAlias = tuple[Path, Place, Content | BrokenLine]
+"""File, place, and what stands there."""
 
 
 class Faults:
-    """Collects what is wrong with strict input, so that a user can fix everything in one go."""
+    """Collects what is wrong with rows, so that a user can fix everything in one go."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: Path, hint: str) -> None:
+        self.where, self.hint = where, hint
         self.shown: list[str] = []
-        self.count = 0
+        self.count = self.read = 0
 
-    def add(self, path: Path, line: int | None, what: str) -> None:
+    def add(self, path: Path, place: Place, what: str) -> None:
         self.count += 1
         if len(self.shown) < SHOWN:
-            place = path.name if line is None else f"{path.name}:{line}"
-            self.shown.append(f"{place}: {what}")
+            self.shown.append(f"{path.name}:{place}: {what}")
 
-    def check(self, where: Path, hint: str) -> None:
-        """Raise DataFault with the first faults if there was any."""
-        if self.count:
+    def usable(self, rows: Iterable[Row[Content]]) -> Iterator[tuple[Path, Place, Content]]:
+        """The rows that can be read at all; the others are faults."""
+        for path, place, content in rows:
+            self.read += 1
+            if isinstance(content, BrokenLine):
+                self.add(path, place, str(content))
+            else:
+                yield path, place, content
+
+    def check(self, dropped: Counter[str] | None = None) -> None:
+        """Raise DataFault with the first faults if there was any.
+
+        Args:
+            dropped: Where faults are counted instead, as long as they are the smaller part.
+        """
+        if dropped is not None and self.count <= self.read / 2:
+            dropped[f"line of {self.where.name} that cannot be used"] += self.count
+        elif self.count:
             listing = "".join(f"\n  - {line}" for line in self.shown)
             more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
             plural = "fault" if self.count == 1 else "faults"
-            raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(where), hint=hint)
+            raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(self.where), hint=self.hint)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The bytes of a file, unpacked if they are gzipped."""
+    with path.open("rb") as probe:
+        zipped = probe.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        yield stream
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -62,9 +85,7 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
     number = 0
     empty = True
     try:
-        with path.open("rb") as probe:
-            zipped = probe.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        with opened(path) as stream:
             for number, raw in enumerate(stream, start=1):
                 text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode(encoding).rstrip("\r\n")
                 if text.strip():
@@ -88,20 +109,6 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
         raise DataFault("the file is empty", where=str(path), hint="put the whole file there, or fetch it again")
 
 
-def column_places(header: Sequence[str], columns: Mapping[str, Sequence[str]], path: Path) -> tuple[int, ...]:
-    """The place in a header line of each column, given with its spellings; raises DataFault where one is missing."""
-    found = [[place for place, cell in enumerate(header) if cell in spellings] for spellings in columns.values()]
-    missing = [name for name, places in zip(columns, found, strict=True) if not places]
-    if missing:
-        raise DataFault(
-            f"missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; the first line is "
-            f"{' '.join(header)[:80]!r}",
-            where=f"{path}:1",
-            hint=f"the first line names the columns, among them {', '.join(columns)}",
-        )
-    return tuple(places[0] for places in found)
-
-
 def json_object(text: str) -> dict[str, Any]:
     """One JSON object; raises BrokenLine with the reason."""
     try:
@@ -121,6 +128,17 @@ def json_document(path: Path) -> dict[str, Any]:
         return json_object("\n".join(text for _, text in read_lines(path)))
     except BrokenLine as fault:
         raise DataFault(str(fault), where=str(path), hint="fetch the file again") from None
+
+
+def id_text(value: object) -> tuple[str, str]:
+    """(an id as text, "") or ("", what is wrong with it)."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return "", "is empty"
+    if isinstance(value, str):
+        return value.strip(), ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value), ""
+    return "", f"is neither text nor a whole number ({value!r:.40})"
 
 
 _LARGEST = 2**62
@@ -157,14 +175,3 @@ def moment(value: object) -> int | None:
     if isinstance(value, datetime):
         return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
     return number
-
-
-def as_int64(values: array[int]) -> IntArray:
-    """A typed array as a NumPy array of its own."""
-    return np.frombuffer(values, dtype=np.int64).copy() if len(values) else np.zeros(0, dtype=np.int64)
-
-
-def by_number(item_id: str) -> tuple[int, str]:
-    """Sort key for item ids that are numbers written as text; others come first."""
-    number = whole_number(item_id)
-    return (-1 if number is None else number, item_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
@@ -40,16 +40,13 @@ def data_stages(
     task = task_stage(resolved.task, dataset)
     encoder, fields = resolved.encoder, resolved.dataset.text_fields
 
-    def options(context: StageContext) -> dict[str, Any]:
-        return {"cache_dir": context.store.root / "embeddings", "device": resolved.device}
-
     def encode(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items = inputs["dataset"].items
-        save_embeddings(encode_plain(items, encoder, fields, context.log(), **options(context)), folder)
+        save_embeddings(encode_plain(items, encoder, fields, context.log(), device=resolved.device), folder)
 
     def encode_cleaned(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items, task, features = inputs["dataset"].items, inputs["task"], inputs["features"]
-        found = encode_scrubbed(items, task, features, encoder, fields, context.log(), **options(context))
+        found = encode_scrubbed(items, task, features, encoder, fields, context.log(), device=resolved.device)
         save_embeddings(found, folder)
 
     # The encoder by its key, not by its fields: a model's folder counts by its content, wherever it lies.

@@ -69,7 +69,7 @@ def test_rows_with_histories_of_their_own_are_put_together_too(walks: list[list[
     )
     nothing = np.empty(0, dtype=np.int64)
     empty = GivenPart(users=nothing, targets=nothing, lengths=nothing, histories=nothing)
-    train = as_given(GivenRows(part, empty, empty), owners).train
+    train = as_given(GivenRows(part, empty, empty)).train
     sequences = train_sequences(train, 9)
     assert len(sequences) <= sum(len(walk) > 1 for walk in walks)
     whole = [(tuple(walk[:t]), walk[t]) for walk in walks for t in range(1, len(walk))]

@@ -7,6 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, FormatName
+from genrec_unlearn_bench.data.formats.reader import read
+from genrec_unlearn_bench.data.raw import RawData
+from genrec_unlearn_bench.progress import Progress
+
+
+def read_as(format_name: FormatName, files: Mapping[str, Path]) -> RawData:
+    """Files by role, read in this format."""
+    spec = DatasetSpec(name="tiny", title="", format=format_name, split="leave-one-out")
+    return read({role: (path,) for role, path in files.items()}, spec, Progress())
+
 
 def write(path: Path, text: str) -> Path:
     """A UTF-8 file, gzipped if its name says so."""

@@ -1,4 +1,4 @@
-"""Amazon 2018 (junk of every kind, counted by reason) and 2023 (jsonl or rating csv, brands from details or store)."""
+"""Amazon's raw files of 2018: junk of every kind is counted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.amazon import read_2018
+from genrec_unlearn_bench.data.formats.reader import UNKNOWN_ITEM
 from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.progress import Progress
-from tests.data.formats.files import write, write_lines
+from tests.data.formats.files import read_as, write, write_lines
 
 META_2018: list[dict[str, object] | str] = [
     {
@@ -46,7 +45,7 @@ def test_junk(tmp_path: Path) -> None:
         "meta": write_lines(tmp_path / "meta_X.json.gz", META_2018),
         "reviews": write_lines(tmp_path / "X_5.json.gz", REVIEWS_2018),
     }
-    raw = read_2018(files, Progress())
+    raw = read_as("amazon-2018", files)
     items = raw.items
     assert items.ids == ("B1", "B2", "B3")
     assert items.titles == ("", "Saw", "")
@@ -62,13 +61,10 @@ def test_junk(tmp_path: Path) -> None:
     assert raw.log.items.tolist() == [0, 1, 2]
     assert raw.log.times.tolist() == [30, 20, 10]
     assert Counter(raw.dropped) == {
-        "broken JSON line in X_5.json.gz": 1,
-        "broken JSON line in meta_X.json.gz": 1,
-        "review without user, item or time": 2,
-        "review of an item without metadata": 1,
-        "repeated metadata of an item (the first one counts)": 1,
-        "metadata of an item without reviews": 1,
-        "metadata without an asin": 1,
+        "line of X_5.json.gz that cannot be used": 3,
+        "line of meta_X.json.gz that cannot be used": 3,
+        UNKNOWN_ITEM: 1,
+        "item without interactions": 1,
         "title is a script or a style sheet (title left out)": 1,
         "brand field names no brand (brand left out)": 1,
         "price is not a number (price left out)": 1,
@@ -78,10 +74,10 @@ def test_junk(tmp_path: Path) -> None:
 
 def test_not_a_review_file(tmp_path: Path) -> None:
     meta = write_lines(tmp_path / "meta_X.json", META_2018)
-    with pytest.raises(DataFault, match=r"3 of 3 lines are no JSON objects; line 1"):
-        read_2018({"meta": meta, "reviews": write(tmp_path / "X.json", "a,b\n1,2\n3,4\n")}, Progress())
-    with pytest.raises(DataFault, match="no review can be used"):
-        read_2018({"meta": meta, "reviews": write_lines(tmp_path / "Y.json", [{"asin": "B1"}])}, Progress())
+    with pytest.raises(DataFault, match="3 faults in the data"):
+        read_as("amazon-2018", {"meta": meta, "reviews": write(tmp_path / "X.json", "a,b\n1,2\n3,4\n")})
+    with pytest.raises(DataFault, match=r"the (item|user) is empty"):
+        read_as("amazon-2018", {"meta": meta, "reviews": write_lines(tmp_path / "Y.json", [{"asin": "B1"}])})
 
 
 def test_metadata_of_another_category(tmp_path: Path) -> None:
@@ -90,4 +86,4 @@ def test_metadata_of_another_category(tmp_path: Path) -> None:
         "reviews": write_lines(tmp_path / "X.json", REVIEWS_2018[:3]),
     }
     with pytest.raises(DataFault, match="3 of 3 interactions name items"):
-        read_2018(files, Progress())
+        read_as("amazon-2018", files)

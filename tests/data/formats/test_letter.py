@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.formats.folder import UNKNOWN_ITEM
-from genrec_unlearn_bench.data.formats.minionerec import MISSING_LEVEL, read_index, read_letter
+from genrec_unlearn_bench.data.formats.documents import MISSING_LEVEL, read_index
+from genrec_unlearn_bench.data.formats.reader import UNKNOWN_ITEM
 from genrec_unlearn_bench.data.raw import Interactions
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.progress import Progress
-from tests.data.formats.files import write
+from tests.data.formats.files import read_as, write
 
 INTER = {"0": [0, 10, 2], "1": [2, 0], "2": []}
 
@@ -22,7 +21,7 @@ def test_catalogue_from_the_index(tmp_path: Path) -> None:
         "sequences": write(tmp_path / "x.inter.json", json.dumps(INTER, indent=1)),
         "index": write(tmp_path / "x.index.json", json.dumps({str(n): ["<a_1>"] for n in (10, 2, 0, 3)})),
     }
-    raw = read_letter(files, Progress())
+    raw = read_as("letter", files)
     assert raw.items.ids == ("0", "2", "3", "10")
     assert isinstance(raw.log, Interactions)
     assert raw.log.times is None
@@ -36,23 +35,23 @@ def test_catalogue_from_items_and_unknown_ones(tmp_path: Path) -> None:
         "sequences": write(tmp_path / "x.inter.json", json.dumps(INTER)),
         "items": write(tmp_path / "x.item.json", json.dumps({"0": {"title": "Zero"}, "2": {"title": "Two"}})),
     }
-    raw = read_letter(files, Progress())
+    raw = read_as("letter", files)
     assert raw.items.titles == ("Zero", "Two")
     assert isinstance(raw.log, Interactions)
     assert raw.log.times is None
     assert raw.log.items.tolist() == [0, 1, 1, 0]
-    assert raw.dropped == {UNKNOWN_ITEM: 1, "user without any known item": 1}
+    assert raw.dropped == {UNKNOWN_ITEM: 1}
 
 
 def test_items_that_occur(tmp_path: Path) -> None:
-    raw = read_letter({"sequences": write(tmp_path / "x.inter.json", json.dumps(INTER))}, Progress())
+    raw = read_as("letter", {"sequences": write(tmp_path / "x.inter.json", json.dumps(INTER))})
     assert raw.items.ids == ("0", "2", "10")
 
 
-@pytest.mark.parametrize("content", [{"0": "12"}, {"0": [1, "x"]}, {"0": [1.5]}, {"0": None}])
+@pytest.mark.parametrize("content", [{"0": "12"}, {"0": [1, ""]}, {"0": [1.5]}, {"0": None}])
 def test_broken_sequences(tmp_path: Path, content: object) -> None:
-    with pytest.raises(DataFault, match="user '0' has no list of item numbers"):
-        read_letter({"sequences": write(tmp_path / "x.inter.json", json.dumps(content))}, Progress())
+    with pytest.raises(DataFault, match=r"user '0': (has no list of items|the item is )"):
+        read_as("letter", {"sequences": write(tmp_path / "x.inter.json", json.dumps(content))})
 
 
 def test_codes_in_the_order_asked_for(tmp_path: Path) -> None:

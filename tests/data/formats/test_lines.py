@@ -67,12 +67,12 @@ def test_document(tmp_path: Path) -> None:
 
 
 def test_faults_show_the_first_twenty(tmp_path: Path) -> None:
-    faults = Faults()
-    faults.check(tmp_path, "nothing to mend")
+    faults = Faults(tmp_path, "mend it")
+    faults.check()
     for line in range(1, 31):
         faults.add(tmp_path / "items.jsonl", line, "broken")
     with pytest.raises(DataFault) as caught:
-        faults.check(tmp_path, "mend it")
+        faults.check()
     assert caught.value.what.startswith("30 faults")
     assert caught.value.what.count("items.jsonl:") == 20
     assert "and 10 more" in caught.value.what

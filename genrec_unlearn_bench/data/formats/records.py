@@ -1,0 +1,178 @@
+"""Rows of table files (csv, tsv, RecBole's atomic files, parquet, jsonl, Arrow; ``.gz``) by the columns asked for.
+
+Text is read by pandas, parquet and Arrow are streamed by ``datasets``, without the copy that it would keep otherwise.
+The defaults of pandas turn a user ``NA`` into None and an item ``1e5`` into a float: here every cell is text, ``NA``
+included, and rows longer than the header are refused. jsonl, and text with separators of several characters, are read
+line by line, as one broken line there must not hide the others.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from genrec_unlearn_bench.data.catalogue import Column, FileSpec
+from genrec_unlearn_bench.data.formats.lines import BrokenLine, Row, json_object, opened, read_lines
+from genrec_unlearn_bench.errors import DataFault
+
+BATCH = 10_000
+"""Rows in memory at a time."""
+HINT = "see columns and files in the dataset's YAML"
+ATOMIC = ("inter", "item")
+"""Endings of RecBole's files, whose header says ``name:type``."""
+
+
+def rows(
+    paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None = None
+) -> Iterator[Row[list[object]]]:
+    """The values of the asked columns in every row of some files.
+
+    Args:
+        unread: Counts the fields that are not asked for.
+    """
+    known = {name for column in asked for name in column.columns}
+    for path in paths:
+        for number, record in _records(path, file, asked):
+            if isinstance(record, BrokenLine):
+                yield path, number, record
+                continue
+            if unread is not None:
+                unread.update(name for name in record if name not in known)
+            yield path, number, [_value(record, column) for column in asked]
+
+
+def atomic_types(path: Path) -> dict[str, str]:
+    """Type by column name, in order, of an atomic file; raises DataFault."""
+    cells = [cell.partition(":") for cell in next(read_lines(path))[1].split("\t")]
+    return {name.strip(): kind for name, _, kind in cells}
+
+
+def _value(record: Mapping[str, object], column: Column) -> object:
+    for name in column.columns:
+        value: object = record.get(name)
+        if name not in record and "." in name:
+            value = record
+            for part in name.split("."):
+                if isinstance(value, str):
+                    # The Hub's parquet copies of nested fields hold them as text.
+                    with suppress(BrokenLine):
+                        value = json_object(value)
+                value = value.get(part) if isinstance(value, dict) else None
+        if value is not None and value != "" and value != []:
+            between = column.split
+            if between is None or not isinstance(value, str):
+                return value
+            return [part.strip() for part in value.split(between) if part.strip()]
+    return None
+
+
+def _records(path: Path, file: FileSpec, asked: Sequence[Column]) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
+    ending = path.name.removesuffix(".gz").rpartition(".")[2]
+    if ending in ("jsonl", "json"):
+        for number, text in read_lines(path, file.encoding):
+            try:
+                yield number, json_object(text)
+            except BrokenLine as fault:
+                yield number, fault
+    elif ending in ("parquet", "arrow"):
+        yield from _streamed(path, ending, asked)
+    else:
+        yield from _text_records(path, ending, file, asked)
+
+
+def _text_records(
+    path: Path, ending: str, file: FileSpec, asked: Sequence[Column]
+) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
+    sep = file.sep or ("\t" if ending in ("tsv", *ATOMIC) else ",")
+    quoting = csv.QUOTE_NONE if sep == "\t" or len(sep) > 1 else csv.QUOTE_MINIMAL
+    lines = read_lines(path, file.encoding)
+    above, first = next(lines)
+    header = list(file.header or (atomic_types(path) if ending in ATOMIC else _cells(first, sep, quoting)))
+    _check_header(header, asked, f"{path}:1", f"its separator is taken to be {sep!r} (sep), and ")
+    if file.header is None:
+        number, first = next(lines, (0, ""))
+    else:
+        number, above = above, 0
+    if number and len(cells := _cells(first, sep, quoting)) > len(header):
+        raise DataFault(f"{len(cells)} cells, and {len(header)} columns", where=f"{path}:{number}", hint=HINT)
+    if len(sep) == 1:
+        yield from _parsed(path, header, above, {"sep": sep, "quoting": quoting, "encoding": file.encoding})
+        return
+    for number, text in read_lines(path, file.encoding):
+        cells = text.split(sep)
+        if number > above:
+            few = BrokenLine(f"{len(cells)} cells, and {len(header)} columns")
+            yield number, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else few
+
+
+def _cells(line: str, sep: str, quoting: Any) -> list[str]:
+    if len(sep) > 1:
+        return line.split(sep)
+    try:
+        return next(csv.reader([line], delimiter=sep, quoting=quoting), [])
+    except csv.Error:
+        return []
+
+
+def _check_header(header: Sequence[str], asked: Sequence[Column], where: str, more: str = "") -> None:
+    def there(column: Column) -> bool:
+        return any(name in header or name.split(".")[0] in header for name in column.columns)
+
+    if missing := [" or ".join(column.columns) for column in asked if not there(column)]:
+        hint = f"the file has {', '.join(header)[:200]}; {more}{HINT}"
+        raise DataFault(f"no column {', '.join(missing)}", where=where, hint=hint)
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise DataFault(f"two columns are called {', '.join(twice)}", where=where, hint="rename one of them")
+
+
+def _parsed(
+    path: Path, header: list[str], above: int, options: Mapping[str, Any]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of a text file ``above`` whose first so many lines stand, with their lines: breaks in cells count."""
+    import pandas as pd
+
+    line = above + 1
+    options = {**options, "dtype": str, "na_filter": False, "skip_blank_lines": False}
+    try:
+        with opened(path) as stream:
+            for chunk in pd.read_csv(stream, names=header, header=None, skiprows=above, chunksize=BATCH, **options):
+                for cells in zip(*(chunk[name].tolist() for name in header), strict=True):
+                    if any(cells):
+                        yield line, dict(zip(header, cells, strict=True))
+                    line += 1 + sum(cell.count("\n") for cell in cells)
+    except Exception as fault:
+        # A wrong byte or a damaged archive: said with its line.
+        for _ in read_lines(path, options["encoding"]):
+            pass
+        raise _unreadable(path, "csv", fault, line) from None
+
+
+def _streamed(path: Path, ending: str, asked: Sequence[Column]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of parquet or Arrow, from the builders themselves: ``load_dataset`` asks the Hub even for local files."""
+    from datasets import logging
+    from datasets.packaged_modules.arrow.arrow import Arrow
+    from datasets.packaged_modules.parquet.parquet import Parquet
+
+    logging.set_verbosity(logging.CRITICAL)
+    wanted = {part for column in asked for name in column.columns for part in (name, name.split(".")[0])}
+    row = 1
+    try:
+        builder = (Parquet if ending == "parquet" else Arrow)(data_files={"train": [str(path)]})
+        for batch in builder.as_streaming_dataset(split="train").with_format("arrow").iter(batch_size=BATCH):
+            _check_header(batch.column_names, asked, str(path))
+            for record in batch.select([name for name in batch.column_names if name in wanted]).to_pylist():
+                yield row, record
+                row += 1
+    except DataFault:
+        raise
+    except Exception as fault:
+        raise _unreadable(path, ending, fault, row) from None
+
+
+def _unreadable(path: Path, form: str, fault: Exception, line: int) -> DataFault:
+    what = " ".join(str(fault).split())[:300]
+    return DataFault(f"not a readable {form} file: {what}", where=f"{path}, after line {line - 1}")
