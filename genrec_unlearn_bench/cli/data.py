@@ -146,10 +146,11 @@ def sids(
         (name, *map(str, (of.groups, of.items, of.excess, of.largest)))
         for name, of in (("on the codebooks' levels", found.quantised_collisions), ("on whole IDs", found.collisions))
     ]
-    prefixes = [
-        (str(one.length), str(one.shared), *map(_share, (one.brand_pure, one.category_pure, one.concept_shared)))
-        for one in found.prefixes
-    ]
+    prefixes = []
+    for one in found.prefixes:
+        shares = (one.brand_pure, one.category_pure, one.concept_shared)
+        texts = ("–" if share is None else f"{share:.1%}" for share in shares)
+        prefixes.append((str(one.length), str(one.shared), *texts))
     shared = ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item")
     sheets = [
         sheet(found.rows(), levels, title="Levels"),
@@ -157,7 +158,3 @@ def sids(
         sheet(prefixes, shared, title="Prefixes with two or more items"),
     ]
     return card(f"Semantic IDs of {task}: {found.items} items", found.model_dump(mode="json"), sheets=sheets)
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

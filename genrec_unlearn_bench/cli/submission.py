@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, first_lines, sheet
+from genrec_unlearn_bench.cli.command import Output, card, first_lines
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
@@ -226,21 +226,21 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
     demo = "not run, as the checks failed" if wanted else "not run"
     if found.demo is not None:
         demo = f"{found.demo.place}: {'the same numbers' if found.demo.matches else 'other numbers'}"
-    rows = [
-        ("verdict", verdict),
-        ("badge", found.badge_text),
-        ("results", str(found.results)),
-        ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
-        ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),
-        ("self-reported", f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld"),
-        ("demo", demo),
-        ("content", found.content_digest),
-        *([("withheld", ", ".join(found.withheld))] if found.withheld else []),
-        *(("notice", notice) for notice in found.notices),
-    ]
+    view = {
+        "verdict": verdict,
+        "badge": found.badge_text,
+        "results": str(found.results),
+        "checks": f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed",
+        "re-scored": f"{len(found.rescored)} metrics: {', '.join(found.rescored)}",
+        "self-reported": f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld",
+        "demo": demo,
+        "content": found.content_digest,
+        "withheld": ", ".join(found.withheld),
+        "notice": "\n".join(found.notices),
+    }
     lines = []
     for check in found.checks:
         lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
     lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
-    shown = card(f"Submission {found.name}", None, sheets=[sheet(rows)])
+    shown = card(f"Submission {found.name}", None, view=view)
     return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

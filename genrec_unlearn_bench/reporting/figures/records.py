@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -213,9 +214,8 @@ def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         for measure in measures
         if measure.group is Group.ALL and measure.metric.startswith("overlap")
     }
-    changes = [
-        each for name, each in means.items() if name.startswith("overlap-change.") and name != "overlap-change.lift"
-    ]
+    changed = {name for name in means if name.startswith("overlap-change.")} - {"overlap-change.lift"}
+    changes = [means[name] for name in changed]
     known = {label for each in means.values() for label in each}
     moved = [row for row in cast.rows if any(row.label in each and each[row.label].mean for each in changes)]
     kept = [row.label for row in cast.rows if row.label in known and row not in moved]
@@ -316,8 +316,8 @@ def draw_ablation(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         what = f"{request.field} at two values" if request.field else "a method at two values of one numeric setting"
         raise unmeasured(block, what, f"--set {request.field or 'FIELD'}=VALUE (once for each value)")
     out = []
-    for method, field in dict.fromkeys((sweep.method, sweep.field) for sweep in found):
-        mine = [sweep for sweep in found if (sweep.method, sweep.field) == (method, field)]
+    for (method, field), group in groupby(found, lambda sweep: (sweep.method, sweep.field)):
+        mine = list(group)
         panels = [_sweep_panel(measure, _means(block, measure, request), mine, cast) for measure in request.measures]
         drawn = [panel for panel in panels if panel is not None]
         if drawn:
