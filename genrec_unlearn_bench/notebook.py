@@ -64,9 +64,7 @@ def method_name(method: str | Path | type[UnlearningMethod[Any]], results_dir: P
 def method_file(cls: type, results_dir: Path) -> str:
     """``path/to/file.py:Class`` of a method class, where a module holds it, else of a file that is written here.
 
-    Raises:
-        UsageError: The source is not known, or uses names that its cell does not define.
-        StorageError: The file cannot be written.
+    Raises UsageError for a source that is not known or not complete, StorageError where it cannot be written.
     """
     path = Path(_file_of(cls))
     if in_session(cls):

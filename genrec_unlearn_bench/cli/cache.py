@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.table import Table
 from typer import Option
 
+from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
-from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import print_line, progressing
-from genrec_unlearn_bench.store import collection, inventory
-from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
-from genrec_unlearn_bench.store.store import default_cache, old_store_notice
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.store.collection import Collected
 
 _REMOVED = {
     "older": "not read for so long",
@@ -26,9 +26,12 @@ _REMOVED = {
 }
 
 
-def ls(cache_dir: CacheDir = None) -> Output:
+def ls(cache_dir: options.CacheDir = None) -> Output:
     """List what the store holds, by kind of stage and backbone: how many, how large, how old, when last read."""
-    found = inventory.list_store(_root(cache_dir))
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds, list_store
+    from genrec_unlearn_bench.store.store import old_store_notice
+
+    found = list_store(_root(cache_dir))
     if notice := old_store_notice(found.root):
         print_line(notice, stderr=True)
     rows = [
@@ -56,13 +59,16 @@ def gc(
     recent: Annotated[bool, Option("--recent", help="Also stages that were read within the last day.")] = False,
     old: Annotated[bool, Option("--old", help="Remove stages of an older recipe, which nothing reads.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do it; without, only report what would be done.")] = False,
-    cache_dir: CacheDir = None,
+    cache_dir: options.CacheDir = None,
 ) -> Output:
     """Free space: leftovers of killed processes, and stages that a policy gives up, with the time they took to compute.
 
     Nothing that a process has locked goes, and nothing that was read within the last day unless --recent is given.
     Without --yes nothing is removed.
     """
+    from genrec_unlearn_bench.store import collection, inventory
+    from genrec_unlearn_bench.store.store import old_store_notice
+
     root = _root(cache_dir)
     policy = collection.Policy(
         older_than=inventory.parse_seconds(older_than, where="--older-than") if older_than else None,
@@ -78,7 +84,9 @@ def gc(
     return Output(collected.model_dump(mode="json"), _collected_lines(collected))
 
 
-def _collected_lines(collected: collection.Collected) -> list[str]:
+def _collected_lines(collected: Collected) -> list[str]:
+    from genrec_unlearn_bench.store.inventory import format_bytes, format_seconds
+
     if not collected.stages and not collected.leftovers:
         return [f"{collected.root}: nothing to remove, {collected.kept} stages stay"]
     verb = "removed" if collected.removed else "would be removed"
@@ -96,14 +104,16 @@ def _collected_lines(collected: collection.Collected) -> list[str]:
 def verify(
     stage: Annotated[list[str] | None, Option("--stage", help="Kind of stage (bench cache ls); several.")] = None,
     keep: Annotated[bool, Option("--keep", help="Leave damaged stages where they are.")] = False,
-    cache_dir: CacheDir = None,
+    cache_dir: options.CacheDir = None,
 ) -> Output:
     """Check every byte of the store against its digest; damaged stages are moved to quarantine/.
 
     Exit code 1 where something was damaged, which is computed again when it is next needed, or could not be read.
     """
+    from genrec_unlearn_bench.store.inventory import verify_store
+
     with progressing() as progress:
-        found = inventory.verify_store(_root(cache_dir), progress, only=stage or (), quarantine=not keep)
+        found = verify_store(_root(cache_dir), progress, only=stage or (), quarantine=not keep)
     lines = [
         f"damaged: {one.name} {one.key[:16]}: {one.what} ({'moved to quarantine' if one.moved else 'still there'})"
         for one in found.damaged
@@ -117,7 +127,7 @@ def verify(
 
 
 def _root(cache_dir: Path | None) -> Path:
-    root = cache_dir or default_cache()
+    root = options.cache_root(cache_dir)
     if not root.is_dir():
         raise UsageError("there is no cache", where=str(root), hint="run something first, or name it with --cache-dir")
     return root

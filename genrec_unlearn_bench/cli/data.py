@@ -15,7 +15,6 @@ from genrec_unlearn_bench.data.catalogue import FormatName, SplitName, find_data
 from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
@@ -126,6 +125,7 @@ def sids(
     Codes used and their perplexity by level, collisions, quantisation error, and how far prefixes coincide with brands,
     categories and the task's concept.
     """
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.run import sid_health
 
     request = RunRequest(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
-from urllib.request import urlopen
 
-from packaging.requirements import Requirement
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
@@ -18,9 +15,6 @@ from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.data.catalogue import datasets
 from genrec_unlearn_bench.data.locate import local_folder
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.features.encoder_spec import minilm_folder
-from genrec_unlearn_bench.pipeline.environment import arithmetic, default_threads, version_mismatches
-from genrec_unlearn_bench.store.store import default_cache
 
 HUB = "https://huggingface.co"
 
@@ -34,13 +28,19 @@ def doctor(
     network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
 ) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
-    parts = (_versions(), _machine(), _storage(cache_dir or default_cache()), _data(data_dir), _hub(network=network))
+    parts = (_versions(), _machine(), _storage(options.cache_root(cache_dir)), _data(data_dir), _hub(network=network))
     found = [finding for part in parts for finding in part]
     content = [dict(zip(("subject", "state", "says"), one, strict=True)) for one in found]
     return Output(content, [sheet(found)], exit_code=int(any(state == "fault" for _, state, _ in found)))
 
 
 def _versions() -> Findings:
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    from genrec_unlearn_bench.pipeline.environment import version_mismatches
+
     yield "python", "ok", sys.version.split()[0]
     for line in metadata.requires("genrec-unlearn-bench") or []:
         needed = Requirement(line)
@@ -61,6 +61,8 @@ def _versions() -> Findings:
 
 def _machine() -> Findings:
     import torch
+
+    from genrec_unlearn_bench.pipeline.environment import arithmetic, default_threads
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     yield "arithmetic", "ok", ", ".join(f"{name} {value}" for name, value in arithmetic().items())
@@ -93,6 +95,10 @@ def _data(data_dir: Path | None) -> Findings:
 
 
 def _hub(*, network: bool) -> Findings:
+    from urllib.request import urlopen
+
+    from genrec_unlearn_bench.features.encoder_spec import minilm_folder
+
     try:
         yield "encoder minilm", "ok", str(minilm_folder())
     except BenchError as fault:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
@@ -20,15 +19,13 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, Part, first_lines, sheet
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.grid.plan import Explanation, Outlook, Plan, PlannedCell, explain_cell, make_plan, outlook
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, open_store, progressing
 from genrec_unlearn_bench.reporting.wording import counted
-from genrec_unlearn_bench.store.inventory import format_bytes
-from genrec_unlearn_bench.store.store import StageStore, default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.collect import Collected
+    from genrec_unlearn_bench.grid.plan import Explanation, Outlook, Plan, PlannedCell
     from genrec_unlearn_bench.grid.status import Axis, FailedJob, SweepStatus
 
 STYLES = {"done": "green", "missing": "yellow", "stale": "magenta", "impossible": "red"}
@@ -61,6 +58,7 @@ def plan(
     Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
     """
     from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder
+    from genrec_unlearn_bench.grid.plan import explain_cell, make_plan, outlook
     from genrec_unlearn_bench.grid.reader import read_grid
 
     if standing is not None:
@@ -151,6 +149,8 @@ def _reasons(plan: Plan) -> list[str | Text]:
 
 
 def _totals(plan: Plan, whole: Outlook, cache: Path) -> list[str]:
+    from genrec_unlearn_bench.store.inventory import format_bytes
+
     if not whole.jobs:
         return ["everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
     if whole.unknown == whole.jobs:
@@ -202,12 +202,14 @@ def status(
     On a terminal the table stays and is kept up to date until nothing moves any more, or until Ctrl-C, which ends the
     view and not the sweep.
     """
+    from rich.live import Live
+
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.state import find_sweep, sweeps
     from genrec_unlearn_bench.grid.status import Axis, sweep_status
 
     one_of("axis", by, get_args(Axis))
-    cache = cache_dir or default_cache()
+    cache = options.cache_root(cache_dir)
     found = find_sweep(cache, grid)
     others = [] if grid else [other.name for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.
@@ -313,7 +315,7 @@ def collect(
     formats = options.chosen_formats(format_, Path("tables"), FORMATS)
     with progressing() as progress:
         places = {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir}
-        found, place = _gather(grid, cache_dir or default_cache(), out, places, device, progress)
+        found, place = _gather(grid, options.cache_root(cache_dir), out, places, device, progress)
 
     def tables(_: object) -> None:
         there = {cell.place for cell in found.of("there")}
@@ -348,8 +350,10 @@ def _gather(
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.collect import collect as gather
     from genrec_unlearn_bench.grid.expand import expand, graph_builder
+    from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.state import find_sweep
+    from genrec_unlearn_bench.store.store import StageStore
 
     try:
         sweep = find_sweep(cache, grid)

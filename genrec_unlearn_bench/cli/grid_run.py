@@ -21,7 +21,6 @@ from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
-from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.schedule import Job
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
+    from genrec_unlearn_bench.store.store import StageStore
 
 EXECUTORS = ("local", "slurm")
 STANDINGS = ("missing", "stale")
@@ -78,9 +78,10 @@ def run(
     from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
+    from genrec_unlearn_bench.store.store import StageStore
 
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
-    cache = cache_dir or default_cache()
+    cache = options.cache_root(cache_dir)
     spec = read_grid(grid, data_dir)
     folder = SweepFolder.of(cache, spec.name)
     with Interrupts() as interrupts:
@@ -175,6 +176,7 @@ def _sweep(
     from genrec_unlearn_bench.executors.base import Watcher, run_jobs
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
+    from genrec_unlearn_bench.store.store import old_store_notice
 
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)

@@ -13,7 +13,6 @@ from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named, overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import progressing
-from genrec_unlearn_bench.store.store import default_cache
 
 SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
 
@@ -36,7 +35,7 @@ def check(
     with progressing() as progress:
         checked = check_method(
             method,
-            cache_dir=cache_dir or default_cache(),
+            cache_dir=options.cache_root(cache_dir),
             progress=progress,
             fields=overrides(set_ or []),
             on=None if backbone is None else named(backbone),

@@ -126,6 +126,13 @@ Baseline = Annotated[str | None, Option(help="Row that all others are tested aga
 Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
 
 
+def cache_root(cache_dir: Path | None) -> Path:
+    """The cache that a call names, or the user's own."""
+    from genrec_unlearn_bench.store.store import default_cache
+
+    return cache_dir or default_cache()
+
+
 def read_results(
     folders: Sequence[Path] | None, *, published: bool = False, skip_broken: bool, protocol: int | None = None
 ) -> ResultSet:

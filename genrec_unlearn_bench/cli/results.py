@@ -15,11 +15,8 @@ from genrec_unlearn_bench.cli.command import AsJson, Output, first_lines, print_
 from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
-from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
-from genrec_unlearn_bench.store.inventory import format_bytes
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.examples.page import Page
@@ -163,21 +160,22 @@ def examples(
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
         check_beam(beam)
-    from genrec_unlearn_bench.reporting.examples import page, scene
+    from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.frame import filtered
 
-    sides = scene.SIDES if user else scene.SIDES[:1]
+    sides = runs.SIDES if user else runs.SIDES[:1]
     if group is not None:
-        sides = (Group(one_of("group", group, scene.SIDES)),)
+        name = one_of("group", group, runs.SIDES)
+        sides = tuple(side for side in runs.SIDES if side == name)
 
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
     width = beam or found.protocol.beam
     found = replace(found, results=filtered(found.results, {"requests": requests}))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
-    chosen = scene.side_by_side(found.board(wanted), found.protocol, methods=named(method), seed=seed)
+    chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     with open_store(cache_dir) as (store, _):
-        read = scene.set_scene(chosen, store)
-    rows, rule = scene.choose_examples(read, sides, users=user or (), beam=width, top=top)
+        read = runs.load_task_runs(chosen, store)
+    rows, rule = runs.choose_examples(read, sides, users=user or (), beam=width, top=top)
     made = page.make_page(read, rows, beam=width, rule=rule, history=history, ids=ids)
     _print_page(made, formats[0], out, standalone=standalone)
 
@@ -220,6 +218,7 @@ def export(
     one_of("format", format_, ("trec",))
     one_of("kind of id", ids, ("own", "rows"))
     from genrec_unlearn_bench.pipeline import list_lookup
+    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
     folders = list(dict.fromkeys(find_run(text, places) for text in runs))
@@ -264,6 +263,7 @@ def pull(
     Every file is held against the digest of the place's index; what lies here already is never written over. Given
     again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
     """
+    from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions import pull as pulling
 
     if write_index:

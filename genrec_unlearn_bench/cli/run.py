@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Lines
@@ -16,14 +16,16 @@ from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.pipeline.cells import Failed, Tracked, cells_of, run_cells
-from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
-from genrec_unlearn_bench.pipeline.results import FinishedRun
+from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
 from genrec_unlearn_bench.reporting.wording import bare
+
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.evaluation.metric import MetricValue
+    from genrec_unlearn_bench.pipeline.cells import Failed, Tracked
+    from genrec_unlearn_bench.pipeline.record import RunRecord
+    from genrec_unlearn_bench.pipeline.results import FinishedRun
 
 
 def run(
@@ -60,6 +62,9 @@ def run(
     Finished stages are kept: a second method reuses the trained models and only runs its own unlearning, and an
     interrupted run goes on. The rows original and retrain come along. Give several values with commas.
     """
+    from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
+    from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+
     check_beam(beam)
     shared = RunRequest(
         task=task,

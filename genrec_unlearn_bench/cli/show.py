@@ -14,8 +14,6 @@ from rich.console import Console
 from rich.padding import Padding
 from typer import Argument, Option
 
-from genrec_unlearn_bench.backbones import load_backbone
-from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe, sheet, text_of
 from genrec_unlearn_bench.config import plain_yaml
@@ -210,6 +208,9 @@ def dataset_card(name: str, data_dir: Path | None) -> Output:
 
 
 def _backbone(name: str) -> Output:
+    from genrec_unlearn_bench.backbones import load_backbone
+    from genrec_unlearn_bench.backbones.config import Scale
+
     found = load_backbone(name)
     presets = {scale.value: found.presets[scale].model_dump(mode="json") for scale in Scale}
     sids = {scale.value: found.sid_presets[scale].model_dump(mode="json") for scale in Scale}
@@ -221,6 +222,7 @@ def _backbone(name: str) -> Output:
 
 
 def _measurement(name: str) -> Output:
+    from genrec_unlearn_bench.backbones.config import Scale
     from genrec_unlearn_bench.evaluation.suites import find_measurement
 
     found = find_measurement(name)

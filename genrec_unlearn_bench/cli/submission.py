@@ -14,7 +14,6 @@ from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.progress_display import progressing
 from genrec_unlearn_bench.registry import methods
-from genrec_unlearn_bench.store.store import default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.bundle import Bundle
@@ -200,7 +199,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
         done = repeat_record(
             record,
             method=str(file) if submitted else None,
-            cache_dir=cache_dir or default_cache(),
+            cache_dir=options.cache_root(cache_dir),
             threads=threads,
             progress=progress,
             isolated=isolated,

@@ -11,9 +11,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.results import PLACES, find_run, names_a_run, read_record
 from genrec_unlearn_bench.progress_display import open_store, progressing
-from genrec_unlearn_bench.store.store import default_cache
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
@@ -71,6 +69,7 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
+    from genrec_unlearn_bench.pipeline.results import names_a_run
     from genrec_unlearn_bench.reproduce import reproduction
 
     known = reproduction.published_references()
@@ -145,6 +144,7 @@ def _repeat(
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
+    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.reproduce.comparison import Redo, read_floors
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
@@ -157,7 +157,7 @@ def _repeat(
             name: value for name, value in settings.items() if value is not None
         }
     redo: Redo = "all" if fresh else "row"
-    cache = cache_dir or default_cache()
+    cache = options.cache_root(cache_dir)
     with progressing() as progress:
 
         def once(floors: tuple[NoiseFloor, ...]) -> Repetition:

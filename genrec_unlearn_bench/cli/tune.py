@@ -15,13 +15,12 @@ from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress, launched, process_index
 from genrec_unlearn_bench.progress_display import open_store
-from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
+    from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
 
 Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
@@ -54,6 +53,7 @@ def tune(
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
     from genrec_unlearn_bench.pipeline.cells import expand_names
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
 
     shared = RunRequest(

@@ -74,15 +74,10 @@ def user_values(block: UserBlock, metric: str) -> FloatArray:
 def compare_checkpoints(
     pair: PairedBlock, protocol: StatisticsProtocol, *, seeds: Sequence[int] = ()
 ) -> tuple[CheckpointPair, ...]:
-    """Every shared seed's checkpoints on every measure of a compared pair of rows.
+    """The checkpoints of some seeds, or of all that both rows have, on every measure of a compared pair of rows.
 
-    Args:
-        seeds: Training seeds to look at; all that both rows have where none are named.
-
-    Raises:
-        UsageError: A measure has no user values, or a seed is not among those that both rows have.
-        DataMissing: A run has no per-user table.
-        CorruptArtefact: A table was changed, or the two are not of the same test examples.
+    Raises UsageError for a measure without user values and a seed that is not shared, DataMissing where a run has no
+    per-user table, and CorruptArtefact where a table was changed or is not of the same test examples.
     """
     first, second, key = pair.first, pair.second, pair.block.key
     measures = [each.measure for each in pair.measures]

@@ -79,11 +79,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """A claim with its verdict.
-
-    Attributes:
-        reason: What decided, in a line.
-    """
+    """A claim with its verdict, and what decided it, in a line."""
 
     claim: Claim
     verdict: Outcome

@@ -191,13 +191,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule in one block.
+    """A rule in one block: in a line, the numbers behind it, the rows by their names in the rule.
 
-    Attributes:
-        short: In a line.
-        lines: The numbers behind it.
-        rows: What was used, by the name in the rule.
-        lacking: Rows that are missing or have too few seeds.
+    ``lacking``: names of rows that are missing or have too few seeds.
     """
 
     outcome: Outcome

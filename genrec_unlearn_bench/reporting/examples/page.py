@@ -20,7 +20,7 @@ from genrec_unlearn_bench.evaluation.concept import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
-from genrec_unlearn_bench.reporting.examples.scene import Scene
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
 from genrec_unlearn_bench.reporting.wording import counted
 
 LONGEST = 200
@@ -159,39 +159,43 @@ class Page(StrictModel):
 
 
 def make_page(
-    scene: Scene, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, history: int = 5, ids: bool = False
+    task_runs: TaskRuns,
+    chosen: Sequence[tuple[Group, int]],
+    *,
+    beam: int,
+    rule: str,
+    history: int = 5,
+    ids: bool = False,
 ) -> Page:
-    """The page of some test examples.
+    """The page of test examples, given as group and row.
 
     Args:
-        chosen: Group and row of each, in order.
-        rule: How they were chosen, as a sentence.
         history: How many of the last items before the target are shown.
         ids: Whether users and items are named by their ids.
     """
-    record = scene.record
+    record = task_runs.record
     return Page(
         **{name: getattr(record.cell, name) for name in ("task", "scale", "suite", "seed")},
-        title=f"{scene.title} · seed {record.cell.seed}",
+        title=f"{task_runs.title} · seed {record.cell.seed}",
         backbone=record.backbone_label or record.cell.backbone,
         beam=beam,
         depth=max(LIST_LENGTH, beam),
-        kind=scene.split.kind,
-        concept=_concept(scene),
+        kind=task_runs.split.kind,
+        concept=_concept(task_runs),
         rule=rule,
         examples=tuple(
-            _example(scene, number, group, row, beam=beam, history=history, ids=ids)
+            _example(task_runs, number, group, row, beam=beam, history=history, ids=ids)
             for number, (group, row) in enumerate(chosen, start=1)
         ),
     )
 
 
-def _concept(scene: Scene) -> str:
-    manifest = scene.split.manifest
-    names, items = manifest.concepts, f"{int(scene.split.items.sum())} items"
+def _concept(task_runs: TaskRuns) -> str:
+    manifest = task_runs.split.manifest
+    names, items = manifest.concepts, f"{int(task_runs.split.items.sum())} items"
     match manifest.kind:
         case ConceptKind.INTERACTION:
-            return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
+            return f"{len(task_runs.split.pairs)} interactions; the marked items are those this user asked to forget"
         case ConceptKind.ITEM:
             return f"{len(manifest.forget_items)} single items"
         case ConceptKind.BRAND | ConceptKind.ATTRIBUTE:
@@ -202,14 +206,16 @@ def _concept(scene: Scene) -> str:
     return f"{', '.join(names)}, {items}"
 
 
-def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool) -> Example:
-    one = scene.examples(group).subset(np.asarray([row]))
+def _example(
+    task_runs: TaskRuns, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool
+) -> Example:
+    one = task_runs.examples(group).subset(np.asarray([row]))
     user, target = one.users, one.targets
     length = int(one.ends[0] - one.starts[0])
 
     def shown(rows: IntArray) -> tuple[Item, ...]:
-        table, out = scene.dataset.items, []
-        for item, mark in zip(rows.tolist(), concept_places(scene.split, rows[None, :], user)[0], strict=True):
+        table, out = task_runs.dataset.items, []
+        for item, mark in zip(rows.tolist(), concept_places(task_runs.split, rows[None, :], user)[0], strict=True):
             brand, title = item_name(table, item)
             known = table.ids[item] if ids else None
             out.append(Item(brand=brand, title=title, concept=bool(mark), target=bool(item == target[0]), id=known))
@@ -217,7 +223,7 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
 
     lists: list[ShownList] = []
     original: Ranking | None = None
-    for label, run in scene.runs:
+    for label, run in task_runs.runs:
         whole = run.rankings[group, beam]
         ranking = Ranking(whole.items[[row]], whole.log_probs[[row]])
         rows = ranking.items[0, :LIST_LENGTH]

@@ -24,12 +24,12 @@ from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.model import (
     FLOOR_LABEL,
     SECOND_DASH,
-    Cast,
     Estimate,
     Figure,
     FigureRequest,
     NotDrawn,
     Panel,
+    SelectedRows,
     Series,
     axis_title,
     mean_of,
@@ -172,25 +172,22 @@ def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> Dra
 
 
 def draw_kind(name: str, block: Block, request: FigureRequest) -> tuple[Figure, ...]:
-    """The figures of a kind for a block, more than one where there are many rows.
-
-    Raises NotDrawn, and UnknownName for a kind that is not there.
-    """
+    """The figures of a kind for a block, more than one where there are many rows. Raises NotDrawn and UnknownName."""
     kind = find_kind(name)
     if name in _FROM_RECORDS:
         return _FROM_RECORDS[name](block, request)
     table = read_tables(block, name, request.protocol)
     if table is None:
         raise unmeasured(block, f"{kind.needs} (measurements/{name}.csv)", kind.options)
-    cast = Cast.of(block, request)
-    caption = [sentence.format(block=block.key.title, oracle=cast.oracle) for sentence in kind.caption]
+    selected = SelectedRows.of(block, request)
+    caption = [sentence.format(block=block.key.title, oracle=selected.oracle) for sentence in kind.caption]
     out = []
-    for ending, labels in cast.parts():
+    for ending, labels in selected.parts():
         shown = (*labels, FLOOR_LABEL) if FLOOR_LABEL in set(table["label"]) else labels
-        found = (_column_panels(spec, table, shown, cast, request.protocol) for spec in kind.panels)
+        found = (_column_panels(spec, table, shown, selected, request.protocol) for spec in kind.panels)
         panels = [panel for each in found for panel in each]
         if panels:
-            out.append(panel_figure(name, block, panels, caption, cast, ending=ending, variants=SPACES))
+            out.append(panel_figure(name, block, panels, caption, selected, ending=ending, variants=SPACES))
     return tuple(out)
 
 
@@ -267,7 +264,7 @@ def _numbers(table: pd.DataFrame, column: str) -> list[float]:
 
 
 def _column_panels(
-    spec: Panels, table: pd.DataFrame, labels: Sequence[str], cast: Cast, protocol: StatisticsProtocol
+    spec: Panels, table: pd.DataFrame, labels: Sequence[str], selected: SelectedRows, protocol: StatisticsProtocol
 ) -> list[Panel]:
     """The panels of one column of a table, with the rows of some labels."""
     by_panel: dict[str, list[Series]] = {}
@@ -286,16 +283,22 @@ def _column_panels(
             first = curves.get((panel, spec.space[1]))
             # A row that never changed its semantic IDs would have the same curve twice.
             if not second or first is None or [y.mean for _, y in points] != [y.mean for _, y in first]:
-                by_panel.setdefault(panel, []).append(_series(spec, label, points, cast, second=second))
+                by_panel.setdefault(panel, []).append(_series(spec, label, points, selected, second=second))
     order = [*(panel for panel in spec.titles if panel in by_panel), *(p for p in by_panel if p not in spec.titles)]
     ticks = [spec.names[name] for name in names] if spec.x else labels
     return [_panel(spec, panel, tuple(by_panel[panel]), ticks) for panel in order]
 
 
-def _series(spec: Panels, label: str, points: Sequence[tuple[float, Estimate]], cast: Cast, *, second: bool) -> Series:
-    look = cast.looks[label]
+def _series(
+    spec: Panels, label: str, points: Sequence[tuple[float, Estimate]], selected: SelectedRows, *, second: bool
+) -> Series:
+    look = selected.looks[label]
     if spec.distribution:
-        dash = () if label in (cast.original, cast.oracle) else _DASHES[list(cast.looks).index(label) % len(_DASHES)]
+        dash = (
+            ()
+            if label in (selected.original, selected.oracle)
+            else _DASHES[list(selected.looks).index(label) % len(_DASHES)]
+        )
         shares = tuple((each.mean, Estimate(share, seeds=each.seeds)) for share, each in points)
         return Series(label, replace(look, marker="", dash=dash, hollow=False), shares)
     if second:

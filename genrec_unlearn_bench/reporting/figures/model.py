@@ -224,14 +224,8 @@ class FigureRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Cast:
-    """Rows that a block's figures show.
-
-    Attributes:
-        rows: All but the original and the oracle, in the order of tables.
-        looks: Of every label, including the references; the same in all figures of the block.
-        notes: Which rows are left out, as sentences.
-    """
+class SelectedRows:
+    """Rows of a block's figures besides the original and the oracle, the look of every label, and what is left out."""
 
     rows: tuple[Row, ...]
     looks: Mapping[str, Look]
@@ -240,7 +234,7 @@ class Cast:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, block: Block, request: FigureRequest) -> Cast:
+    def of(cls, block: Block, request: FigureRequest) -> SelectedRows:
         """The rows that were asked for, reference rows as well, without those that diverged."""
         original, oracle = request.protocol.baseline, request.protocol.oracle
         chosen = [
@@ -258,7 +252,7 @@ class Cast:
         looks = {**_looks(kept), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         return cls(kept, looks, original, oracle, notes)
 
-    def only(self, rows: Sequence[Row]) -> Cast:
+    def only(self, rows: Sequence[Row]) -> SelectedRows:
         """Some of the rows; they keep their looks unless two would share one."""
         fresh = _looks(rows) if len({self.looks[row.label] for row in rows}) < len(rows) else {}
         return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
@@ -283,7 +277,7 @@ def panel_figure(
     block: Block,
     panels: Sequence[Panel],
     caption: Iterable[str],
-    cast: Cast,
+    selected: SelectedRows,
     *,
     ending: str = "",
     variants: tuple[str, str] = ("", ""),
@@ -297,7 +291,7 @@ def panel_figure(
         sentences.append("Bands and whiskers: 95 % t intervals over training seeds.")
     if "of the measurement" in intervals:
         sentences.append("Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples.")
-    sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *cast.notes]
+    sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *selected.notes]
     rows = tuple(
         (
             *(panel.title, one.label, one.variant, dict(panel.ticks).get(x, f"{x:g}")),

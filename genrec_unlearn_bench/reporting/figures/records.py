@@ -15,12 +15,12 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.figures.model import (
     PALETTE,
-    Cast,
     Estimate,
     Figure,
     FigureRequest,
     Look,
     Panel,
+    SelectedRows,
     Series,
     axis_title,
     file_name,
@@ -103,7 +103,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     if all(trade.reference for trade in found):
         raise unmeasured(block, f"{forget.title} and {retain.title} of a method")
     best = front(found)
-    cast = Cast.of(block, request)
+    selected = SelectedRows.of(block, request)
     counts = [trade.gap.seeds for trade in found]
     caption = (
         f"{retain.title[:1].upper()}{retain.title[1:]} against the distance of {forget.title} from {oracle}, "
@@ -111,7 +111,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         "seed by seed; whiskers: 95 % t intervals.",
         "Filled: no other method is better on both (by the means; this is no test). Triangles that point down: "
         f"less is recommended than {oracle} does, which is over-forgetting.",
-        *cast.notes,
+        *selected.notes,
     )
     rows = tuple(
         (
@@ -121,14 +121,14 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         )
         for trade in found
     )
-    name, panel = file_name("pareto", block.key), _scatter(found, best, cast, forget, retain)
+    name, panel = file_name("pareto", block.key), _scatter(found, best, selected, forget, retain)
     return (Figure(name, "pareto", block.key, (panel,), caption, rows, _TRADE_COLUMNS, legend=_TRADE_LEGEND),)
 
 
 def trades(block: Block, request: FigureRequest, forget: Measure, retain: Measure) -> tuple[Trade, ...]:
     """Every row that is shown and has both measures; references first."""
-    cast = Cast.of(block, request)
-    shown = {cast.original, cast.oracle, *(row.label for row in cast.rows)}
+    selected = SelectedRows.of(block, request)
+    shown = {selected.original, selected.oracle, *(row.label for row in selected.rows)}
     gaps = block.values(forget._replace(metric=f"gap.{forget.metric}"))
     out = []
     for row, gap_values, kept_values in zip(block.rows, gaps, block.values(retain), strict=True):
@@ -159,12 +159,14 @@ def _trade_measures(measures: Sequence[Measure]) -> tuple[Measure, Measure]:
     return forget[0], retain[0]
 
 
-def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: Measure, retain: Measure) -> Panel:
+def _scatter(
+    found: Sequence[Trade], best: frozenset[str], selected: SelectedRows, forget: Measure, retain: Measure
+) -> Panel:
     kept_means = sorted((trade.kept.mean for trade in found), reverse=True)
     upper = kept_means[: max(2, math.ceil(len(kept_means) * 0.6))]
     floor = upper[-1] - _NEAR * max(upper[0] - upper[-1], 0.02 * abs(upper[0]))
     floor = floor if kept_means[-1] < floor else -math.inf
-    references = {cast.original: _OF_ORIGINAL, cast.oracle: _OF_ORACLE}
+    references = {selected.original: _OF_ORIGINAL, selected.oracle: _OF_ORACLE}
     series = []
     # References and the front are named first, as they are what a reader looks for.
     for trade in sorted(found, key=lambda trade: (not trade.reference, trade.label not in best, trade.distance)):
@@ -186,7 +188,7 @@ def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: M
         ticks = (0.0, "0"), *(tick for tick in named if tick[0] < most)
     return Panel(
         title="",
-        xlabel=f"|{forget.title} − {cast.oracle}'s| (0 = as retrained)",
+        xlabel=f"|{forget.title} − {selected.oracle}'s| (0 = as retrained)",
         ylabel=axis_title(retain.title, retain.metric, retain.group),
         series=tuple(series),
         style="scatter",
@@ -207,7 +209,7 @@ _SINGLE = (
 def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     """How much the concept's semantic IDs share with the retain items', before and after unlearning: one figure, or
     more where many methods change the table. Raises NotDrawn."""
-    cast = Cast.of(block, request)
+    selected = SelectedRows.of(block, request)
     measures = {measure for row in block.rows for result in row.results.values() for measure in result.values}
     means = {
         measure.metric: _means(block, measure, request)
@@ -217,15 +219,15 @@ def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     changed = {name for name in means if name.startswith("overlap-change.")} - {"overlap-change.lift"}
     changes = [means[name] for name in changed]
     known = {label for each in means.values() for label in each}
-    moved = [row for row in cast.rows if any(row.label in each and each[row.label].mean for each in changes)]
-    kept = [row.label for row in cast.rows if row.label in known and row not in moved]
+    moved = [row for row in selected.rows if any(row.label in each and each[row.label].mean for each in changes)]
+    kept = [row.label for row in selected.rows if row.label in known and row not in moved]
     # A method that kept its semantic IDs has the original's.
-    before = cast.original if cast.original in known else next(iter(kept), None)
+    before = selected.original if selected.original in known else next(iter(kept), None)
     if before is None:
-        raise unmeasured(block, f"token overlap of the row {cast.original}", method=cast.original)
+        raise unmeasured(block, f"token overlap of the row {selected.original}", method=selected.original)
     if not moved:
         raise unmeasured(block, "a method that changes semantic IDs", method="tracer")
-    cast = cast.only(moved)
+    selected = selected.only(moved)
     caption = (
         f"Token overlap of concept and retain items on {block.key.title}: the original table and those that methods "
         "leave.",
@@ -233,8 +235,10 @@ def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         *([f"Left as it was by {listed(kept)}."] if kept else []),
     )
     return tuple(
-        panel_figure("overlap", block, _overlap_panels(before, labels, means, cast), caption, cast, ending=ending)
-        for ending, (_, _, *labels) in cast.parts()
+        panel_figure(
+            "overlap", block, _overlap_panels(before, labels, means, selected), caption, selected, ending=ending
+        )
+        for ending, (_, _, *labels) in selected.parts()
     )
 
 
@@ -246,26 +250,26 @@ def _means(block: Block, measure: Measure, request: FigureRequest) -> dict[str, 
 
 
 def _overlap_panels(
-    before: str, labels: Sequence[str], means: Mapping[str, Mapping[str, Estimate]], cast: Cast
+    before: str, labels: Sequence[str], means: Mapping[str, Mapping[str, Estimate]], selected: SelectedRows
 ) -> list[Panel]:
     """Panels of ``means`` by metric and row; the original's numbers are those of the row ``before``."""
-    shown = {cast.original: before, **{label: label for label in labels}}
+    shown = {selected.original: before, **{label: label for label in labels}}
     levels = sorted((float(name.removeprefix(_LEVEL)), name) for name in means if name.startswith(_LEVEL))
     by_level = {
         label: tuple((level, means[name][source]) for level, name in levels if source in means[name])
         for label, source in shown.items()
     }
     out = []
-    series = tuple(Series(label, cast.looks[label], points) for label, points in by_level.items() if points)
+    series = tuple(Series(label, selected.looks[label], points) for label, points in by_level.items() if points)
     if series:
         axis = axis_title("Ω", "overlap.level1", Group.ALL)
         ticks = tuple((level, f"{level:g}") for level, _ in levels)
         out.append(Panel("By level", "level", axis, series, ticks=ticks, ylim=(0.0, None), apart=True))
-    low, high = (means.get(f"overlap.lift.null-{end}", {}).get(shown[cast.original]) for end in ("low", "high"))
+    low, high = (means.get(f"overlap.lift.null-{end}", {}).get(shown[selected.original]) for end in ("low", "high"))
     for metric, title, axis in _SINGLE:
         values = means.get(metric, {})
         lone = tuple(
-            Series(label, cast.looks[label], ((float(place), values[source]),))
+            Series(label, selected.looks[label], ((float(place), values[source]),))
             for place, (label, source) in enumerate(shown.items())
             if source in values
         )
@@ -289,11 +293,9 @@ def _overlap_panels(
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Runs of one method that differ in one field.
+    """Runs of one method that differ in one field, by its ascending value.
 
-    Attributes:
-        rows: By ascending value of the field.
-        others: What the configurations share and other sweeps of that field do not, as text; empty where there is one.
+    ``others``: what the configurations share and other sweeps of that field do not, as text; empty where there is one.
     """
 
     method: str
@@ -305,10 +307,10 @@ class Sweep:
 
 def draw_ablation(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     """A figure for every method and field that was swept. Raises NotDrawn, and UnknownName for a field nobody has."""
-    cast = Cast.of(block, request)
-    found = sweeps(cast.rows)
+    selected = SelectedRows.of(block, request)
+    found = sweeps(selected.rows)
     if request.field:
-        known = {name for row in cast.rows for name in json.loads(row.first.method_config)}
+        known = {name for row in selected.rows for name in json.loads(row.first.method_config)}
         if request.field not in known and known:
             raise UnknownName("field", request.field, known)
         found = tuple(sweep for sweep in found if sweep.field == request.field)
@@ -318,12 +320,14 @@ def draw_ablation(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     out = []
     for (method, field), group in groupby(found, lambda sweep: (sweep.method, sweep.field)):
         mine = list(group)
-        panels = [_sweep_panel(measure, _means(block, measure, request), mine, cast) for measure in request.measures]
+        panels = [
+            _sweep_panel(measure, _means(block, measure, request), mine, selected) for measure in request.measures
+        ]
         drawn = [panel for panel in panels if panel is not None]
         if drawn:
             caption = (f"{method} with different values of {field} on {block.key.title}; all other settings are kept.",)
             ending = f"-{method}-{field}".replace("/", "-")
-            out.append(panel_figure("ablation", block, drawn, caption, cast, ending=ending))
+            out.append(panel_figure("ablation", block, drawn, caption, selected, ending=ending))
     return tuple(out)
 
 
@@ -348,7 +352,9 @@ def sweeps(rows: Sequence[Row]) -> tuple[Sweep, ...]:
     return tuple(sorted(out, key=lambda sweep: (sweep.method, sweep.field, sweep.others)))
 
 
-def _sweep_panel(measure: Measure, means: Mapping[str, Estimate], found: Sequence[Sweep], cast: Cast) -> Panel | None:
+def _sweep_panel(
+    measure: Measure, means: Mapping[str, Estimate], found: Sequence[Sweep], selected: SelectedRows
+) -> Panel | None:
     places = sorted({value for sweep in found for value in sweep.values})
     swept = []
     for number, sweep in enumerate(found):
@@ -361,8 +367,10 @@ def _sweep_panel(measure: Measure, means: Mapping[str, Estimate], found: Sequenc
         return None
     # The references have no such setting: a level line. A mark at its ends would look like a run.
     levels = [
-        Series(label, replace(cast.looks[label], marker=""), ((places[0], means[label]), (places[-1], means[label])))
-        for label in (cast.original, cast.oracle)
+        Series(
+            label, replace(selected.looks[label], marker=""), ((places[0], means[label]), (places[-1], means[label]))
+        )
+        for label in (selected.original, selected.oracle)
         if label in means
     ]
     positive = [place for place in places if place > 0.0]

@@ -37,32 +37,24 @@ UNASKED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class SideBySide:
-    """Runs that may be compared list by list.
-
-    Attributes:
-        title: The block's (task, backbone, scale, ruleset).
-        rows: Label and run: the original, the oracle, then the others in the order asked for.
-    """
+class ChosenRuns:
+    """Runs of a block that are compared list by list, by label: the original, the oracle, then the others."""
 
     title: str
     seed: int
     rows: tuple[tuple[str, Result], ...]
 
 
-def side_by_side(
+def choose_runs(
     board: Board, protocol: StatisticsProtocol, *, methods: Sequence[str] = (), seed: int | None = None
-) -> SideBySide:
-    """The runs of one call.
+) -> ChosenRuns:
+    """Choose the runs of a block that are compared, at a seed, or the lowest that all rows have.
 
     Args:
         methods: Labels, methods or globs of rows; where none are given, all methods if these are few.
-        seed: The lowest that all rows have, where None.
 
-    Raises:
-        UsageError: Several blocks or too many methods fit, or a row has diverged at that seed.
-        UnknownName: No row is called so.
-        DataMissing: The original, the oracle or a method has no run at the seed.
+    Raises UsageError where several blocks or too many methods fit or a row has diverged, UnknownName for a row, and
+    DataMissing where the original, the oracle or a method has no run at the seed.
     """
     if len(board.blocks) > 1:
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
@@ -87,7 +79,7 @@ def side_by_side(
                 where=str(row.results[chosen].folder),
                 hint="leave it out (--method), or choose another seed (--seed)",
             )
-    return SideBySide(block.key.title, chosen, tuple((row.label, row.results[chosen]) for row in rows))
+    return ChosenRuns(block.key.title, chosen, tuple((row.label, row.results[chosen]) for row in rows))
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
@@ -122,13 +114,8 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """Runs on one task, with its dataset.
-
-    Attributes:
-        split: The task as the runs were measured on it, with its test part alone.
-        runs: Label and lists, the original first.
-    """
+class TaskRuns:
+    """Lists of runs by label, the original's first, with the dataset and the test part of the task."""
 
     title: str
     dataset: Dataset
@@ -145,13 +132,11 @@ class Scene:
         return self.split.test.forget if group is Group.FORGET else self.split.test.retain
 
 
-def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
-    """Read everything.
+def load_task_runs(chosen: ChosenRuns, store: StageStore) -> TaskRuns:
+    """The dataset, the task and the lists of some runs.
 
-    Raises:
-        DataMissing: The cache lacks the lists of a run, or the dataset.
-        ProtocolMismatch: The runs were measured on different test examples.
-        CorruptArtefact: What was read does not fit together.
+    Raises DataMissing where the cache lacks one of them, ProtocolMismatch for runs on different test examples, and
+    CorruptArtefact where they do not fit together.
     """
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
     first = runs[0][1]
@@ -171,7 +156,7 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
         raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
     if manifest.digest != first.record.task_digest:
         raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
-    return Scene(chosen.title, dataset, _split(dataset, manifest, first), runs)
+    return TaskRuns(chosen.title, dataset, _split(dataset, manifest, first), runs)
 
 
 def _tested(found: RunLists, group: Group) -> IntArray:
@@ -180,10 +165,7 @@ def _tested(found: RunLists, group: Group) -> IntArray:
 
 
 def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetSplit:
-    """The task from its manifest and the per-user table, so that the task's file is not needed.
-
-    Its train and validation parts are empty, as lists are of test examples alone.
-    """
+    """The task's test part from its manifest and the per-user table, so that the task's file is not needed."""
     row = {name: number for number, name in enumerate(dataset.items.ids)}
     width = max(len(dataset.items), 1)
     items = np.zeros(len(dataset.items), dtype=np.bool_)
@@ -225,23 +207,20 @@ REFERENCES = 2
 """The original and the oracle stand first; what comes after them are the methods that a change is about."""
 
 
-def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
-    """[<= top] rows of a group's test examples, most changed first.
-
-    Raises UsageError where the group has no test examples.
-    """
-    lists = [run.rankings[group, beam] for _, run in scene.runs]
-    users = scene.runs[0][1].users(group)
+def most_changed(task_runs: TaskRuns, group: Group, beam: int, top: int) -> IntArray:
+    """[<= top] rows of a group's test examples, most changed first. Raises UsageError for a group without any."""
+    lists = [run.rankings[group, beam] for _, run in task_runs.runs]
+    users = task_runs.runs[0][1].users(group)
     if not len(users):
         raise UsageError(
             f"there are no {group.value} test examples",
-            where=scene.title,
+            where=task_runs.title,
             hint="choose the other --group, or another task",
         )
     others = lists[REFERENCES:] or lists[1:]
     changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
     concept = [
-        concept_places(scene.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
+        concept_places(task_runs.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
     ]
     left = np.mean([concept[0] - each for each in concept[1:]], axis=0)
     order = np.lexsort((np.arange(len(users)), -left, -changes))
@@ -249,7 +228,7 @@ def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
     return np.asarray(order[np.sort(first)][:top], dtype=np.int64)
 
 
-def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> list[tuple[Group, int]]:
+def of_users(task_runs: TaskRuns, wanted: Sequence[int], groups: Sequence[Group]) -> list[tuple[Group, int]]:
     """Every test example of the named users in some groups, user by user as they were named.
 
     Raises UsageError for users without any, all of them at once.
@@ -257,28 +236,30 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
     found: list[tuple[Group, int]] = []
     absent: list[int] = []
     for user in dict.fromkeys(wanted):
-        rows = [(group, int(row)) for group in groups for row in np.flatnonzero(scene.examples(group).users == user)]
+        rows = [
+            (group, int(row)) for group in groups for row in np.flatnonzero(task_runs.examples(group).users == user)
+        ]
         found += rows
         if not rows:
             absent.append(user)
     if absent:
-        known = np.unique(np.concatenate([scene.examples(group).users for group in groups]))
+        known = np.unique(np.concatenate([task_runs.examples(group).users for group in groups]))
         where = " or ".join(group.value for group in groups)
         raise UsageError(
             f"no {where} test example is of the user {', '.join(map(str, absent))}",
-            where=f"{scene.title}: {len(known)} users have one",
+            where=f"{task_runs.title}: {len(known)} users have one",
             hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
 
 
 def choose_examples(
-    scene: Scene, groups: Sequence[Group], *, users: Sequence[int], beam: int, top: int
+    task_runs: TaskRuns, groups: Sequence[Group], *, users: Sequence[int], beam: int, top: int
 ) -> tuple[list[tuple[Group, int]], str]:
     """The examples of some users, or those of the first group that changed most, and how they were chosen.
 
     Raises UsageError where there are none.
     """
     if users:
-        return of_users(scene, users, groups), NAMED
-    return [(groups[0], int(row)) for row in most_changed(scene, groups[0], beam, top)], RULE
+        return of_users(task_runs, users, groups), NAMED
+    return [(groups[0], int(row)) for row in most_changed(task_runs, groups[0], beam, top)], RULE
