@@ -9,8 +9,12 @@ from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
-from genrec_unlearn_bench.errors import ConfigError, UnknownName
+from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
+
+TOLD = "told"
+"""Type of faults whose message says all, as validators raise them (``told``)."""
 
 
 class StrictModel(BaseModel):
@@ -22,12 +26,22 @@ class StrictModel(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-def parse(model: type[M], content: Mapping[str, Any], *, where: str) -> M:
-    """Validate ``content`` as ``model``; raises ConfigError listing every fault at once."""
+def parse(model: type[M], content: Mapping[str, Any], *, where: str, context: object = None) -> M:
+    """Validate ``content`` as ``model``; raises ConfigError listing every fault at once.
+
+    Args:
+        context: For the model's validators.
+    """
     try:
-        return model.model_validate(dict(content))
+        return model.model_validate(dict(content), context=context)
     except ValidationError as fault:
         raise ConfigError([_sentence(model, entry) for entry in fault.errors()], where=where) from None
+
+
+def told(fault: str | BenchError) -> PydanticCustomError:
+    """A fault for a validator to raise."""
+    text = fault if isinstance(fault, str) else "; ".join(filter(None, (fault.what, fault.hint)))
+    return PydanticCustomError(TOLD, "{text}", {"text": text})
 
 
 def parse_yaml(model: type[M], text: str, *, where: str) -> M:
@@ -72,12 +86,15 @@ def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
     return out
 
 
-def plain_yaml(text: str) -> Any:
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def plain_yaml(text: str, kind: Any = _SAFE) -> Any:
     """The one document in ``text`` as plain values; libyaml reads all tasks in a tenth of PyYAML's own time.
 
     Raises yaml.YAMLError.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = kind(text)
     try:
         return loader.get_single_data()
     except RecursionError:
@@ -116,6 +133,8 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
         return f"{place}: unknown key{hint}"
+    if entry["type"] == TOLD:
+        return f"{place}: {entry['msg']}"
     return f"{place}: {entry['msg']} (got {_shown(entry.get('input'))})"
 
 

@@ -145,9 +145,9 @@ def test_the_rule_itself() -> None:
     assert not allowed("methods.tracer", "pipeline.run")
     assert not allowed("pipeline.run", "methods.tracer")
     assert not allowed("reporting.table", "pipeline.run")
-    assert not allowed("submissions.verify", "evaluation.core")
+    assert not allowed("submissions.verification", "evaluation.core")
     assert not allowed("reporting.table", "backbones.recommender")
-    assert allowed("submissions.verify", "evaluation.per_user")
+    assert allowed("submissions.verification", "evaluation.per_user")
     assert not allowed("pipeline.record", "sids.table")
     assert not allowed("errors", "config")
 

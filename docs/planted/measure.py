@@ -27,7 +27,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, load_class, methods
-from genrec_unlearn_bench.reporting.titles import declared_controls
+from genrec_unlearn_bench.reporting.wording import declared_controls
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.overlap import overlap
 from genrec_unlearn_bench.unlearning.likelihood import token_nll

@@ -28,7 +28,8 @@ VERBS = (
     "doctor",
 )
 """In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
-_MODULES = {"ls": "show", "grid run": "grid_run", "submission reproduce": "submission_reproduce"}
+_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce"}
+_MODULES |= {f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")}
 """Of verbs for which that is not so."""
 
 GROUPS = {
@@ -57,7 +58,7 @@ bench data export --task demo-brand --out demo-brand
 bench data sids --task demo-brand
 bench method new my-method --out ~/my-methods
 bench method check path/to/my_method.py
-bench grid plan paper-main --processes 2
+bench grid plan paper-main
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data

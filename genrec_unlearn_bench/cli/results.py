@@ -163,7 +163,7 @@ def examples(
     from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.frame import filtered
 
-    sides = runs.SIDES if user else runs.SIDES[:1]
+    sides = tuple(runs.SIDES[: 2 if user else 1])
     if group is not None:
         name = one_of("group", group, runs.SIDES)
         sides = tuple(side for side in runs.SIDES if side == name)
@@ -272,7 +272,6 @@ def pull(
     found = pulling.find_place(place)
     given = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
     wanted = pulling.select_offered(found.index, {field: named(values) for field, values in given.items() if values})
-    pulling.check_protocol(wanted)
     size = sum(file.size for one in wanted for file in one.files.values())
     print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:

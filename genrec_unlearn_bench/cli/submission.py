@@ -53,25 +53,24 @@ def new(
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
     from genrec_unlearn_bench.submissions.inventory import pack
-    from genrec_unlearn_bench.submissions.submit import SubmitRequest, pull_request, submit
+    from genrec_unlearn_bench.submissions.submit import pull_request, submit
 
     given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
     words: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
     words |= {"authors": [_parts(one, "name", "affiliation", "orcid") for one in author]} if author else {}
     words |= {"paper": _parts(paper, "title", "url")} if paper else {}
-    request = SubmitRequest(
-        name=name,
-        method=method or name,
+    done = submit(
+        name,
+        method or name,
         results_dir=results_dir,
         out=out,
         leaderboard=leaderboard,
         withhold=named([withhold]),
-        tasks=tuple(task or ()),
-        rulesets=tuple(ruleset or ()),
+        tasks=task or (),
+        rulesets=ruleset or (),
         words=words,
         affirm=affirm_rules,
     )
-    done = submit(request)
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
@@ -132,8 +131,8 @@ def verify(
     Exit code 0: it passes. 1: it does not; every fault is listed with a hint.
     """
     from genrec_unlearn_bench.submissions.bundle import opened
+    from genrec_unlearn_bench.submissions.verification import verify as examine
     from genrec_unlearn_bench.submissions.verification import write_verification
-    from genrec_unlearn_bench.submissions.verify import verify as examine
 
     if write and not path.is_dir():
         raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")

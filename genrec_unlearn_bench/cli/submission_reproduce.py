@@ -145,7 +145,7 @@ def _repeat(
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
-    from genrec_unlearn_bench.reproduce.comparison import Redo, read_floors
+    from genrec_unlearn_bench.reproduce.comparison import Redo, read_floor
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
@@ -160,12 +160,12 @@ def _repeat(
     cache = options.cache_root(cache_dir)
     with progressing() as progress:
 
-        def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
-            return repeat_record(record, cache_dir=cache, redo=redo, floors=floors, progress=progress, **settings)
+        def once(known: NoiseFloor | None) -> Repetition:
+            return repeat_record(record, cache_dir=cache, redo=redo, floor=known, progress=progress, **settings)
 
         progress.info(f"{folder}: {record.command}")
         if floor is None:
-            done = once(read_floors(folder))
+            done = once(read_floor(folder, record, redo))
         else:
             _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
     return _repetition_card(done, folder)

@@ -58,6 +58,8 @@ CHANGES = {
 }
 """Parts of the original's fingerprint that must not change."""
 
+OBSERVED = ("random-state", "request-alone", "quiet", "settings")
+"""Rules about what a call does besides its result."""
 
 Faults = dict[str, list[str]]
 """Sentences by the name of the rule that they break (``rules.RULES``)."""
@@ -279,7 +281,7 @@ def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
     """
-    faults: Faults = {"random-state": [], "request-alone": [], "quiet": [], "settings": []}
+    faults: Faults = {rule: [] for rule in OBSERVED}
     accessed, output, dropout = list[str](), io.StringIO(), list[str]()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
     hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)

@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
-from genrec_unlearn_bench.contract.calls import MethodCall, call_method
+from genrec_unlearn_bench.contract.calls import OBSERVED, MethodCall, call_method
 from genrec_unlearn_bench.contract.rules import (
     CheckReport,
     Method,
@@ -43,7 +43,7 @@ from genrec_unlearn_bench.registry import Entry, find_method, frame_in_file
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.unlearning.method import MethodConfig
+    from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 FIRST_BACKBONE = "tiger"
 
@@ -133,11 +133,6 @@ def check_method(
     return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
 
 
-class DemoCase(NamedTuple):
-    backbone: str
-    kind: ConceptKind
-
-
 @dataclass(frozen=True, eq=False)
 class _DemoCheck:
     entry: Entry
@@ -154,60 +149,54 @@ class _DemoCheck:
         config = parse(self.method.Config, fields, where="--set")
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
         names = dict.fromkeys([FIRST_BACKBONE, *self.backbones])
-        refusals = {case: self._refusal(case) for case in (DemoCase(name, kind) for name in names for kind in kinds)}
+        refusals = {(name, kind): self._refusal(name, kind) for name in names for kind in kinds}
         case = next((case for case, refusal in refusals.items() if not refusal), None)
         if case is None:
             yield broken("runs", next(iter(refusals.values()), "it serves no kind of request"))
             return
-        first = self._call(case, config)
+        first = self._call(*case, config)
         yield from _call_rules(first)
-        if first.fault or first.method is None:
+        if first.fault:
             return
-        yield _determinism_rule(first, self._call(case, config, again=first))
-        for kind in ConceptKind:
-            if kind not in kinds:
-                yield left_out("kind", "not in `kinds`: refused", subject=kind.value)
-            elif kind is not case.kind:
-                other = DemoCase(case.backbone, kind)
-                yield self._other("kind", kind.value, other, config, refusals[other])
-        for name in self.backbones:
-            if name != case.backbone:
-                other = DemoCase(name, case.kind)
-                yield self._other("backbone", name, other, config, refusals[other])
+        yield _determinism_rule(first, self._call(*case, config, again=first.method))
+        backbone, kind = case
+        others = [("kind", one.value, (backbone, one)) for one in ConceptKind if one is not kind]
+        others += [("backbone", name, (name, kind)) for name in self.backbones if name != backbone]
+        for rule, subject, other in others:
+            if refusal := refusals.get(other, "not in `kinds`: refused"):
+                yield left_out(rule, refusal, subject=subject)
+            else:
+                call = self._call(*other, config)
+                yield checked(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
         steps = len(first.progress.steps)
         each = f", {first.seconds / steps:.2f} s for each of {steps} steps (first-step costs included)" if steps else ""
         yield checked("time", (), f"{first.seconds:.1f} s in all{each}")
 
-    def _other(self, rule: str, subject: str, case: DemoCase, config: MethodConfig, refusal: str) -> RuleResult:
-        if refusal:
-            return left_out(rule, refusal, subject=subject)
-        call = self._call(case, config)
-        return checked(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
-
-    def _call(self, case: DemoCase, config: MethodConfig, *, again: MethodCall | None = None) -> MethodCall:
-        """Call a new method object, or that of a former call again, on a fresh copy of the original."""
-        self.progress.info(f"check: {DEMO_TASKS[case.kind]} on {case.backbone}")
-        resolved = self._resolve(case, "original", {})
+    def _call(
+        self, backbone: str, kind: ConceptKind, config: MethodConfig, *, again: UnlearningMethod[Any] | None = None
+    ) -> MethodCall:
+        """Call a new method object, or a former one again, on a fresh copy of the original."""
+        self.progress.info(f"check: {DEMO_TASKS[kind]} on {backbone}")
+        resolved = self._resolve(backbone, kind, "original", {})
         context = StageContext(self.store, self.progress, self.cache)
         data, _, original, _ = recommender_stages(resolved, self.progress)
         inputs = Inputs(Stage("check", 1, inputs={**data, "original": original}), context)
         recommender = inputs["original"]
         if not isinstance(recommender, Recommender):
-            raise BenchError(f"the backbone {case.backbone!r} gives no generative recommender")
-        former = None if again is None else again.method
+            raise BenchError(f"the backbone {backbone!r} gives no generative recommender")
         return call_method(
-            lambda: former or self.method(config),
+            lambda: again or self.method(config),
             recommender,
             prepare_task(inputs, resolved, holdout=False),
             source=self.entry.source,
             root=self.store.root,
-            repeated=former is not None,
+            repeated=again is not None,
         )
 
-    def _refusal(self, case: DemoCase) -> str:
-        """Why the method cannot be called on a case; empty if it can."""
+    def _refusal(self, backbone: str, kind: ConceptKind) -> str:
+        """Why the method cannot be called there; empty if it can."""
         try:
-            self._resolve(case, self.text, self.fields)
+            self._resolve(backbone, kind, self.text, self.fields)
         except CapabilityMissing as fault:
             return fault.what
         except BenchError:
@@ -218,18 +207,18 @@ class _DemoCheck:
             raise
         return ""
 
-    def _resolve(self, case: DemoCase, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
-        backbone = load_backbone(case.backbone)
+    def _resolve(self, backbone: str, kind: ConceptKind, method: str, fields: Mapping[str, Any]) -> ResolvedRequest:
+        found = load_backbone(backbone)
         request = RunRequest(
-            task=DEMO_TASKS[case.kind],
+            task=DEMO_TASKS[kind],
             method=method,
-            backbone=case.backbone,
+            backbone=backbone,
             scale=Scale.SMOKE.value,
             device="cpu",
             threads=1,
             method_set=dict(fields),
-            backbone_set=shortened(backbone.presets[Scale.SMOKE].model_dump()),
-            sid_set=shortened(backbone.sid_presets[Scale.SMOKE].model_dump()),
+            backbone_set=shortened(found.presets[Scale.SMOKE].model_dump()),
+            sid_set=shortened(found.sid_presets[Scale.SMOKE].model_dump()),
         )
         return resolve(request)
 
@@ -261,22 +250,18 @@ def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
         yield broken("runs", call.fault, hint=call.hint)
         return
     yield checked("runs", (), f"{call.seconds:.1f} s")
+    yield from (checked(rule, call.faults.get(rule, [])) for rule in ("original-untouched", "request-untouched"))
     notes = call.progress.notes
-    idle = not call.changed and (notes.get("applicable") is False or notes.get("edited_vectors") == 0)
-    for rule in ("original-untouched", "request-untouched"):
-        yield checked(rule, call.faults.get(rule, []))
-    if idle:
+    if call.changed:
+        yield checked("changed")
+    elif notes.get("applicable") is False or notes.get("edited_vectors") == 0:
         yield left_out("changed", "it notes that there was nothing to do here")
     else:
-        yield checked("changed", [] if call.changed else ["the result equals the original to the bit"])
+        yield broken("changed", "the result equals the original to the bit")
     yield checked("result-whole", call.faults["result-whole"])
-    if "lists" in call.faults:
-        yield checked("lists", call.faults["lists"])
-    else:
-        yield left_out("lists", "the result is not finite")
+    yield checked("lists", call.faults["lists"]) if "lists" in call.faults else left_out("lists", "it is not finite")
     yield _losses(call)
-    for rule in ("random-state", "request-alone", "quiet", "settings"):
-        yield checked(rule, sorted(call.faults[rule]))
+    yield from (checked(rule, sorted(call.faults[rule])) for rule in OBSERVED)
 
 
 def _losses(call: MethodCall) -> RuleResult:

@@ -88,12 +88,10 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
         raise UsageError(f"{name!r} has {len(name)} characters, {MAX_LENGTH} are allowed", hint="shorten it")
     if name in methods():
         raise UsageError(f"there is a method {name!r} already", hint="choose another name (bench ls methods)")
-    if keyword.iskeyword(module) or keyword.issoftkeyword(module):
-        what = f"{module!r} is a word of Python, and no module can have it"
-        raise UsageError(what, hint=f"for example {name}-method")
     # A file of that name in the working folder is found as well; it is reported as existing, not as installed.
-    if not in_tree and not Path(f"{module}.py").exists() and importlib.util.find_spec(module) is not None:
-        what = f"a file {module}.py would hide the installed module {module!r}"
+    hides = not in_tree and not Path(f"{module}.py").exists() and importlib.util.find_spec(module) is not None
+    if hides or keyword.iskeyword(module) or keyword.issoftkeyword(module):
+        what = f"{module}.py would hide an installed module or a word of Python"
         raise UsageError(what, hint=f"for example {name}-unlearning")
 
 

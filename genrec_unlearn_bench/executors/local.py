@@ -8,6 +8,7 @@ that dies is one failed job: how it ended is read from its state file, and its e
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -15,8 +16,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -29,7 +30,7 @@ from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import Assignment, interruptible, leave, perform
 from genrec_unlearn_bench.executors.trackers import append_to_log
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.environment import allowed_cores
 
@@ -39,40 +40,31 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}
 """MiB assumed of a job whose grid names no memory."""
-LOOK = 0.5
-"""Seconds between two looks at what the jobs take."""
 GRACE = 15.0
 """Seconds between a polite stop and a hard one. A draft that is left behind is removed by whoever computes it next."""
 PRELOADED = ["torch", "sklearn.utils", "genrec_unlearn_bench.executors.local", "genrec_unlearn_bench.pipeline.run"]
 """Imported once, by the fork server. None of them starts threads or touches a GPU."""
 
 
-class Interrupts:
-    """Ctrl-C, pressed any number of times: the first interrupts, the second sets ``hurry``, others are ignored.
+@contextmanager
+def interrupts() -> Iterator[threading.Event]:
+    """Ctrl-C, pressed any number of times: the first interrupts, the second sets the event, others are ignored.
 
     Once it was pressed the process is about to end, and interrupts stay ignored: a further one must not cut that short.
     """
+    presses, hurry = itertools.count(), threading.Event()
 
-    def __init__(self) -> None:
-        self.hurry = threading.Event()
-        self._count = 0
-        self._before: Any = None
-
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            # Not a handler of Python's: the interpreter's end would put the default action in its place.
-            signal.signal(signal.SIGINT, signal.SIG_IGN if self._count else self._before)
-
-    def _interrupt(self, *_: object) -> None:
-        self._count += 1
-        if self._count == 1:
+    def interrupt(*_: object) -> None:
+        if next(presses) == 0:
             raise KeyboardInterrupt
-        self.hurry.set()
+        hurry.set()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield hurry
+    finally:
+        # Not a handler of Python's: the interpreter's end would put the default action in its place.
+        signal.signal(signal.SIGINT, signal.SIG_IGN if next(presses) else before)
 
 
 def gpus_here() -> tuple[str, ...]:
@@ -92,12 +84,7 @@ def gpus_here() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Machine:
-    """What local jobs may use together.
-
-    Attributes:
-        gpus: As ``CUDA_VISIBLE_DEVICES`` names them.
-        memory_mib: By default what is available when the sweep starts.
-    """
+    """What local jobs may use together: all cores and GPUs, and the memory that is available when the sweep starts."""
 
     cores: int = field(default_factory=allowed_cores)
     gpus: tuple[str, ...] = field(default_factory=gpus_here)
@@ -122,10 +109,11 @@ class Machine:
         device = job.request.device
         return 0 if device == "cpu" or ":" in device else job.resources.gpus or min(1, len(self.gpus))
 
-    def memory_for(self, job: Job) -> int:
-        """MiB that a job is promised: by its grid, else a guess by scale."""
-        scale = job.request.scale or ("smoke" if job.request.task.startswith("demo") else "small")
-        return job.resources.memory_mib or BY_SCALE[scale]
+
+def memory_for(job: Job) -> int:
+    """MiB that a job is promised: by its grid, else a guess by scale."""
+    scale = job.request.scale or ("smoke" if job.request.task.startswith("demo") else "small")
+    return job.resources.memory_mib or BY_SCALE[scale]
 
 
 @dataclass
@@ -134,10 +122,10 @@ class _Running:
     process: ForkServerProcess
     output: Path
     gpus: tuple[str, ...]
-    promised: int
     began: float
     stopped: How | None = None
     peak: float = 0.0
+    """MiB of the process and its children."""
 
     def tree(self) -> list[psutil.Process]:
         """The process and its children; empty once it is gone."""
@@ -147,14 +135,22 @@ class _Running:
         except psutil.Error:
             return []
 
-    def measure(self) -> float:
-        """Resident memory of the process and its children in MiB; keeps the peak."""
-        resident = 0
+    def limit(self, grace: float) -> None:
+        """Measure the job, and stop it where it takes more time or memory than it may."""
+        need, resident = self.job.resources, 0.0
         for process in self.tree():
             with suppress(psutil.Error):
-                resident += process.memory_info().rss
-        self.peak = max(self.peak, resident / MIB)
-        return resident / MIB
+                resident += process.memory_info().rss / MIB
+        self.peak = max(self.peak, resident)
+        if self.stopped is not None:
+            return
+        if need.minutes is not None and time.time() - self.began > need.minutes * 60:
+            self.stopped = "over time"
+        elif need.memory_mib is not None and resident > need.memory_mib:
+            # What grows beyond its memory gets no time to grow on.
+            self.stopped, grace = "over memory", min(2.0, grace)
+        if self.stopped is not None:
+            threading.Thread(target=self.stop, args=(grace,), daemon=True).start()
 
     def stop(self, grace: float) -> None:
         """End the process and its children, politely for ``grace`` seconds."""
@@ -171,14 +167,23 @@ class _Running:
             if self.process.pid:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
+    def exit_report(self) -> str:
+        """Why the job ended, which it could not write itself."""
+        need, code, seconds = self.job.resources, self.process.exitcode or 0, time.time() - self.began
+        if self.stopped is None:
+            name = next((known.name for known in signal.Signals if known == -code), str(-code))
+            how = f"by signal {name}" if code < 0 else f"with exit code {code}"
+            memory = f" (it had {self.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
+            return "\n".join([f"its process ended without a word, {how}{memory}", *tail(self.output, 5)])
+        what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
+        if self.stopped == "over memory":
+            what = f"stopped at {self.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
+        hint = "raise its minutes or memory_mib in the grid file; finished stages are kept"
+        return BenchError(what, hint=hint).render()
+
 
 class LocalProcesses(Executor):
-    """Runs jobs in processes of this machine.
-
-    Args:
-        processes: Jobs at a time; None for as many as there are cores for.
-        work: ``module:function`` that does a job, in place of ``task.run_job``.
-    """
+    """Runs jobs in processes of this machine, ``processes`` at a time, or as many as there are cores for."""
 
     name = "local"
 
@@ -207,7 +212,7 @@ class LocalProcesses(Executor):
         busy = self._running.values()
         # A job alone on the machine may always try. Of the others each holds what it was promised, taken or not: two
         # large cells that start in the same minute would both see an empty machine.
-        memory = sum(max(one.promised, one.peak) for one in busy) + self._machine.memory_for(job)
+        memory = sum(max(memory_for(one.job), one.peak) for one in busy) + memory_for(job)
         return not busy or (
             len(busy) < self._most
             and sum(one.job.resources.cores for one in busy) + job.resources.cores <= self._machine.cores
@@ -215,10 +220,10 @@ class LocalProcesses(Executor):
             and memory <= self._machine.memory_mib
         )
 
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
         """Start jobs, one process each. Raises StorageError, and OSError where the system starts no process."""
-        for job, attempt in zip(jobs, attempts, strict=True):
-            given = Assignment(job=job, attempt=attempt, **self._place)
+        for job in jobs:
+            given = Assignment(job=job, **self._place)
             gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
             output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
             with guarded(output, OPTION):
@@ -226,18 +231,13 @@ class LocalProcesses(Executor):
                 process = self._context.Process(target=_child, args=(given.model_dump_json(), str(output), gpus))
                 process.start()
             self._free_gpus = self._free_gpus[len(gpus) :]
-            self._running[job.name] = _Running(job, process, output, gpus, self._machine.memory_for(job), began)
+            self._running[job.name] = _Running(job, process, output, gpus, began)
 
     def ended(self, timeout: float) -> list[JobState]:
-        until = time.monotonic() + timeout
-        while self._running:
-            for one in self._running.values():
-                self._limit(one)
-            wait = max(0.0, min(LOOK, until - time.monotonic()))
-            gone = connection.wait([one.process.sentinel for one in self._running.values()], wait)
-            if gone or wait == 0.0:
-                return [self._over(one) for one in list(self._running.values()) if one.process.sentinel in gone]
-        return []
+        for one in self._running.values():
+            one.limit(self._grace)
+        gone = connection.wait([one.process.sentinel for one in self._running.values()], timeout)
+        return [self._over(one) for one in list(self._running.values()) if one.process.sentinel in gone]
 
     def close(self, hurry: threading.Event | None = None) -> None:
         for one in self._running.values():
@@ -250,31 +250,16 @@ class LocalProcesses(Executor):
         for one in list(self._running.values()):
             self._release(one)
 
-    def _limit(self, one: _Running) -> None:
-        """Stop a job that takes more time or memory than it may."""
-        need, resident = one.job.resources, one.measure()
-        if one.stopped is not None:
-            return
-        if need.minutes is not None and time.time() - one.began > need.minutes * 60:
-            one.stopped = "over time"
-        elif need.memory_mib is not None and resident > need.memory_mib:
-            one.stopped = "over memory"
-        if one.stopped is not None:
-            # What grows beyond its memory gets no time to grow on.
-            grace = self._grace if one.stopped == "over time" else min(2.0, self._grace)
-            threading.Thread(target=one.stop, args=(grace,), daemon=True).start()
-
     def _over(self, one: _Running) -> JobState:
         one.process.join()
         self._release(one)
         ended = self._folder.state(one.job.name)
         if ended is not None and ended.ends(one.began) and (ended.how != "stopped" or one.stopped is None):
             return ended
-        seconds = time.time() - one.began
-        error = _end_of(one, seconds)
+        error = one.exit_report()
         with suppress(BenchError, OSError):
             append_to_log(self._folder.log(one.job.name), f"error: {error}")
-        how = one.stopped or "died"
+        how, seconds = one.stopped or "died", time.time() - one.began
         return JobState.now(one.job.name, "lost", self.name, how=how, seconds=seconds, error=error)
 
     def _release(self, one: _Running) -> None:
@@ -285,20 +270,6 @@ class LocalProcesses(Executor):
         with suppress(OSError):
             if one.output.stat().st_size == 0:
                 one.output.unlink()
-
-
-def _end_of(one: _Running, seconds: float) -> str:
-    """Why a job ended that could not write it itself."""
-    need, code = one.job.resources, one.process.exitcode or 0
-    if one.stopped is None:
-        name = next((known.name for known in signal.Signals if known == -code), str(-code))
-        how = f"by signal {name}" if code < 0 else f"with exit code {code}"
-        memory = f" (it had {one.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
-        return "\n".join([f"its process ended without a word, {how}{memory}", *tail(one.output, 5)])
-    what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
-    if one.stopped == "over memory":
-        what = f"stopped at {one.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
-    return BenchError(what, hint="raise its minutes or memory_mib in the grid file; finished stages are kept").render()
 
 
 def _child(assignment: str, output: str, gpus: tuple[str, ...]) -> None:

@@ -11,12 +11,13 @@ import math
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -24,9 +25,8 @@ from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
-from genrec_unlearn_bench.grid.schedule import Job
-from genrec_unlearn_bench.grid.spec import Resources
-from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder, tail
+from genrec_unlearn_bench.grid.spec import Job, Resources
+from genrec_unlearn_bench.grid.state import JobState, SweepFolder, tail
 
 if TYPE_CHECKING:
     from submitit import Executor as Submitter
@@ -133,16 +133,12 @@ class SlurmSettings(SlurmOptions):
             "requeue": True,
             **given["sbatch"],
         }
-        return Placement(
-            resources=wanted,
-            sbatch=tuple((name, value) for name, value in options.items() if value is not None),
-            setup=tuple(given.get("setup", ())),
-            restarts=self.restarts if job.until in RESUMED else min(1, self.restarts),
-        )
+        named = tuple((name, value) for name, value in options.items() if value is not None)
+        restarts = self.restarts if job.until in RESUMED else min(1, self.restarts)
+        return Placement(wanted, named, tuple(given.get("setup", ())), restarts)
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """What Slurm is asked for; jobs that ask for the same may stand in one array.
 
     Attributes:
@@ -165,11 +161,10 @@ def read_slurm_settings(path: Path | None) -> SlurmSettings:
     return parse_yaml(SlurmSettings, path.read_text(encoding="utf-8"), where=str(path))
 
 
-@dataclass(frozen=True)
-class JobArray:
+class JobArray(NamedTuple):
     """Jobs that are submitted in one go; ``needs`` are the jobs that have to be over before any of them starts."""
 
-    jobs: tuple[Job, ...]
+    jobs: Sequence[Job]
     placement: Placement
     needs: tuple[str, ...]
 
@@ -178,20 +173,15 @@ def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[st
     """Divide jobs into arrays, in the order of submission: what is needed comes before what needs it.
 
     An array holds jobs of the same resources that need exactly the same, so that nothing waits for a stage that it does
-    not use.
-
-    Args:
-        jobs: Each behind what it needs.
-        queued: Jobs that are in Slurm's queue, or run, since an earlier call.
+    not use. ``queued`` jobs are in Slurm's queue, or run, since an earlier call.
     """
     waited = {*(job.name for job in jobs), *queued}
-    grouped: dict[tuple[Placement, tuple[str, ...]], list[Job]] = {}
+    grouped: dict[tuple[Placement, tuple[str, ...]], list[Job]] = defaultdict(list)
     for job in jobs:
-        needs = tuple(need for need in job.needs if need in waited)
-        grouped.setdefault((settings.place(job), needs), []).append(job)
+        grouped[settings.place(job), tuple(need for need in job.needs if need in waited)].append(job)
     size = settings.array_size
     return [
-        JobArray(tuple(members[start : start + size]), placement, needs)
+        JobArray(members[start : start + size], placement, needs)
         for (placement, needs), members in grouped.items()
         for start in range(0, len(members), size)
     ]
@@ -201,13 +191,7 @@ def job_arrays(jobs: Sequence[Job], settings: SlurmSettings, queued: Iterable[st
 class Slurm(Executor):
     """Submits jobs to Slurm; they run elsewhere and later. Nothing stops them but ``scancel --name=bench-GRID``.
 
-    Args:
-        work: ``module:function`` that does a job, in place of ``task.run_job``.
-        info: Shows lines to the user.
-
-    Raises:
-        MissingExtra: submitit is not installed.
-        UsageError: There is no Slurm on this machine.
+    Raises MissingExtra where submitit is not installed, UsageError where this machine has no Slurm.
     """
 
     folder: SweepFolder
@@ -224,16 +208,14 @@ class Slurm(Executor):
         self.folder = SweepFolder(self.folder.root.absolute())
         self.cache = self.cache.absolute()
 
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
         """Submit all jobs that are not in the queue, or running, since an earlier call.
 
         Each kind of request is tried with ``sbatch --test-only`` first, so that nothing is submitted where something
         cannot be. Raises UsageError in Slurm's words, StorageError.
         """
-        attempt = {job.name: number for job, number in zip(jobs, attempts, strict=True)}
-        words = slurm_states(self.folder)
-        queued = {name for name, word in words.items() if waits(word) or word == UNKNOWN}
-        ids = {name: state.place for name in queued if (state := self.folder.state(name)) is not None}
+        states, words = self.folder.states(), slurm_states(self.folder)
+        ids = {name: states[name].place for name, word in words.items() if waits(word) or word == UNKNOWN}
         fresh = [job for job in jobs if job.name not in ids]
         if len(fresh) < len(jobs):
             self.info(f"{len(jobs) - len(fresh)} jobs are in Slurm's queue, or running, since an earlier call")
@@ -241,7 +223,7 @@ class Slurm(Executor):
         for placement, array in {array.placement: array for array in reversed(arrays)}.items():
             self._test(array.jobs[0], placement)
         for array in arrays:
-            ids |= self._submit(array, ids, attempt)
+            self._submit(array, ids)
         if fresh:
             self.info(f"submitted {len(fresh)} jobs to Slurm in {len(arrays)} arrays")
 
@@ -258,19 +240,19 @@ class Slurm(Executor):
                     hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
                 )
 
-    def _submit(self, array: JobArray, ids: Mapping[str, str], attempt: Mapping[str, int]) -> dict[str, str]:
-        """Submit an array; returns Slurm's ids of its jobs."""
+    def _submit(self, array: JobArray, ids: dict[str, str]) -> None:
+        """Submit an array, and add Slurm's ids of its jobs to those of the jobs that they may wait for."""
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         given = []
         place: dict[str, Any] = {"folder": self.folder.root, "cache": self.cache, "work": self.work}
         for job in array.jobs:
             # What is done by now, or was never a job, is nothing to wait for.
-            needs = tuple(need for need in job.needs if need in ids)
-            own = job.model_copy(update={"needs": needs, "resources": array.placement.resources})
-            given.append(Assignment(job=own, attempt=attempt[job.name], executor=SLURM, **place))
+            own = {"needs": array.needs, "resources": array.placement.resources}
+            one = Assignment(job=job.model_copy(update=own), executor=SLURM, **place)
+            given.append(one)
             # Before a job can start and write its own; its id follows, unless it has started by then.
-            self.folder.write(given[-1].state("queued"))
+            self.folder.write(one.state("queued"))
         # Not afterok: a job whose need has failed would stay in the queue for ever (DependencyNeverSatisfied), or be
         # removed without a word. So it starts, sees what became of its needs, writes that it is skipped, and ends.
         waited = ":".join(dict.fromkeys(ids[need] for need in array.needs))
@@ -284,13 +266,11 @@ class Slurm(Executor):
                 hint="what was submitted before goes on; start the sweep again for the rest, with smaller arrays "
                 "(`array_size` in the file of --slurm) or when the queue has room",
             ) from fault
-        found = {}
         for one, handle in zip(given, handles, strict=True):
-            found[one.job.name] = str(handle.job_id)
-            state = self.folder.state(one.job.name)
+            name, ids[one.job.name] = one.job.name, str(handle.job_id)
+            state = self.folder.state(name)
             if state is not None and state.state == "queued" and not state.place:
-                self.folder.write(one.model_copy(update={"place": found[one.job.name]}).state("queued"))
-        return found
+                self.folder.write(one.model_copy(update={"place": ids[name]}).state("queued"))
 
     def _grace(self, array: JobArray) -> int:
         """Seconds; a short job is not asked to stop before it has begun."""
@@ -350,8 +330,13 @@ def slurm_states(folder: SweepFolder) -> dict[str, str]:
     }
     if not watched:
         return {}
-    words = _squeue(state.place for state in watched.values())
-    found = {name: UNKNOWN if words is None else words.get(state.place, GONE) for name, state in watched.items()}
+    # One id for a whole array: asking for each of its jobs would take long.
+    bases = ",".join(sorted({state.place.partition("_")[0] for state in watched.values()}))
+    done = _call("squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}")
+    answers = done is not None and (done.returncode == 0 or "Invalid job id" in done.stderr)
+    rows = [line.strip().split("|") for line in done.stdout.splitlines()] if done is not None and answers else []
+    words = {row[0]: row[1] for row in rows if len(row) > 1}
+    found = {name: words.get(state.place, GONE if answers else UNKNOWN) for name, state in watched.items()}
     for name in watched:
         with suppress(StorageError):
             # What was written while Slurm was asked counts.
@@ -362,30 +347,19 @@ def slurm_states(folder: SweepFolder) -> dict[str, str]:
 
 
 def _amend(folder: SweepFolder, state: JobState, word: str) -> None:
+    """Write what Slurm knows better than the job, which may not have been able to."""
     now = time.time()
+    change: dict[str, Any] = {}
+    # Its own last word may only not be seen yet.
+    unseen = word in ("COMPLETED", GONE) and now - state.updated < PATIENCE
     if state.state == "lost" and word == "PENDING":
-        again = {"state": "queued", "updated": now, "error": "it is queued again"}
-        folder.write(state.model_copy(update=again))
-    if state.state not in ("queued", "running") or word not in ENDS:
-        return
-    if word in ("COMPLETED", GONE) and now - state.updated < PATIENCE:
-        # Its own last word may only not be seen yet.
-        return
-    ends: State = "failed" if word == "FAILED" else "lost"
-    output = tail(folder.slurm / f"{state.place}_0_log.err") if ends == "failed" else []
-    error = "\n".join([f"Slurm says of the job {state.place}: {word}{ENDS[word]}", *output])
-    folder.write(state.model_copy(update={"state": ends, "updated": now, "error": error}))
-
-
-def _squeue(places: Iterable[str]) -> dict[str, str] | None:
-    """Slurm's words by job id; None where it does not answer."""
-    # One id for a whole array: asking for each of its jobs would take long.
-    bases = ",".join(sorted({place.partition("_")[0] for place in places}))
-    done = _call("squeue", "--noheader", "--states=all", "--array", "--format=%i|%T", f"--jobs={bases}")
-    if done is None or (done.returncode != 0 and "Invalid job id" not in done.stderr):
-        return None
-    rows = [line.strip().split("|") for line in done.stdout.splitlines()]
-    return {row[0]: row[1] for row in rows if len(row) > 1}
+        change = {"state": "queued", "error": "it is queued again"}
+    elif state.state in ("queued", "running") and word in ENDS and not unseen:
+        output = tail(folder.slurm / f"{state.place}_0_log.err") if word == "FAILED" else []
+        error = "\n".join([f"Slurm says of the job {state.place}: {word}{ENDS[word]}", *output])
+        change = {"state": "failed" if word == "FAILED" else "lost", "error": error}
+    if change:
+        folder.write(state.model_copy(update={**change, "updated": now}))
 
 
 def _call(*command: str) -> subprocess.CompletedProcess[str] | None:

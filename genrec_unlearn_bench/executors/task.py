@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,7 +28,7 @@ from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, Prot
 from genrec_unlearn_bench.executors.base import STOPPED
 from genrec_unlearn_bench.executors.trackers import JobProgress, Tracking, tracked
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.grid.schedule import RESULT, Job
+from genrec_unlearn_bench.grid.spec import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
@@ -57,7 +57,6 @@ class Assignment(StrictModel):
     folder: Path
     """Root of the sweep's folder."""
     cache: Path
-    attempt: int = 1
     executor: str
     place: str = ""
     """A scheduler's own name for the attempt."""
@@ -66,7 +65,8 @@ class Assignment(StrictModel):
 
     def state(self, state: State, **fields: Any) -> JobState:
         """The state of the job, written by this process now."""
-        return JobState.now(self.job.name, state, self.executor, attempts=self.attempt, place=self.place, **fields)
+        attempts = {"attempts": SweepFolder(self.folder).attempts(self.job.name)}
+        return JobState.now(self.job.name, state, self.executor, place=self.place, **{**attempts, **fields})
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class WorkResult:
 
 
 def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
-    """Compute a cell's result or shared stages; what is in the store is taken from there."""
+    """Compute a cell's result or a shared stage; what is in the store is taken from there."""
     # Heavy: the first sign of life is written before these are imported.
     from genrec_unlearn_bench.pipeline.environment import determinism
     from genrec_unlearn_bench.pipeline.graph import build_result
@@ -91,28 +91,24 @@ def run_job(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     resolved = resolve(job.request)
     with determinism(resolved.threads):
         stages = topological([build_result(resolved)])
-        make_stages(job, stages, StageContext(store, progress, device=resolved.device))
+        make_stage(job, stages, StageContext(store, progress, device=resolved.device))
     return WorkResult()
 
 
-def make_stages(job: Job, stages: Iterable[Stage], context: StageContext) -> None:
-    """Make the stages of a job by their keys. Raises UsageError where one is no longer part of the cell."""
-    by_key = {stage.key: stage for stage in stages}
-    for key in job.keys:
-        if key not in by_key:
-            raise UsageError(
-                f"the stage {job.until!r} is no longer made this way: data, code or configuration have changed",
-                where=job.name,
-                hint="start the sweep again, which plans anew",
-            )
-        materialise(by_key[key], context)
+def make_stage(job: Job, stages: Iterable[Stage], context: StageContext) -> None:
+    """Make the stage of a job by its key. Raises UsageError where it is no longer part of the cell."""
+    stage = next((stage for stage in stages if stage.key == job.key), None)
+    if stage is None:
+        raise UsageError(
+            f"the stage {job.until!r} is no longer made this way: data, code or configuration have changed",
+            where=job.name,
+            hint="start the sweep again, which plans anew",
+        )
+    materialise(stage, context)
 
 
 def perform(given: Assignment) -> JobState:
-    """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised.
-
-    A job of several GPUs is started in as many processes.
-    """
+    """Do a job, keep its log and state, and return how it ended; the job's faults are returned, not raised."""
     job = given.job
     if job.resources.gpus > 1 and launched() == 1:
         return _launch(given)
@@ -123,13 +119,18 @@ def perform(given: Assignment) -> JobState:
     store = StageStore(given.cache, progress)
     leaving: SystemExit | None = None
     try:
-        progress.info(f"attempt {given.attempt} on {platform.node()}: {job.until} of {job.request.command()}")
+        attempt = folder.attempts(job.name) + 1
+        progress.info(f"attempt {attempt} on {platform.node()}: {job.until} of {job.request.command()}")
         if first:
-            folder.write(given.state("running", started=began))
+            folder.write(given.state("running", started=began, attempts=attempt))
         with _heartbeat(given if first else None, folder, progress, began):
             result = _work(given, folder, progress, store)
-        place = str(result.folder) if result.folder is not None else ""
-        fields: dict[str, Any] = {"how": "done", "result": place, "diverged": result.diverged}
+        fields: dict[str, Any] = {
+            "how": "done",
+            "key": job.key,
+            "result": str(result.folder or ""),
+            "diverged": result.diverged,
+        }
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
         fields = _failed(fault, progress)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
@@ -154,7 +155,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
         # Brings its own OpenMP, which threadpoolctl counts only once it is loaded.
         import sklearn.utils  # noqa: F401
     job, facts = given.job, folder.facts()
-    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts and facts.trackers else None
+    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts.trackers else None
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
@@ -166,6 +167,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
 
 
 def _failed(fault: BaseException, progress: Progress) -> dict[str, Any]:
+    """How an attempt ended by an exception."""
     if isinstance(fault, KeyboardInterrupt) or (isinstance(fault, SystemExit) and fault.code in REQUEUED):
         return {"how": "stopped", "error": STOPPED}
     if isinstance(fault, SystemExit):
@@ -227,15 +229,9 @@ def is_transient(fault: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class SlurmTask:
-    """One job as it is submitted: plain strings and numbers, which submitit pickles.
-
-    Attributes:
-        assignment: An ``Assignment`` as JSON.
-        restarted: How often it was queued again after a time limit.
-    """
+    """One job as it is submitted: an ``Assignment`` as JSON, which submitit pickles."""
 
     assignment: str
-    restarted: int = 0
 
     def __call__(self) -> None:
         """Do the job. Ends the process with 1 where it is not done, so that Slurm's own tools show it too."""
@@ -243,10 +239,7 @@ class SlurmTask:
 
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         given = Assignment.model_validate_json(self.assignment)
-        # Slurm counts its own restarts, which come after preemptions and lost nodes too.
-        restarted = int(os.environ.get("SLURM_RESTART_COUNT", self.restarted))
-        place = str(JobEnvironment().job_id)
-        given = given.model_copy(update={"place": place, "attempt": given.attempt + restarted})
+        given = given.model_copy(update={"place": str(JobEnvironment().job_id)})
         folder = SweepFolder(given.folder)
         error = _failed_need(given.job, folder)
         if error:
@@ -259,7 +252,7 @@ class SlurmTask:
         """What submitit queues in its place when its time is over, until ``max_num_timeout`` is reached."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(replace(self, restarted=self.restarted + 1))
+        return DelayedSubmission(self)
 
 
 def _failed_need(job: Job, folder: SweepFolder) -> str:
@@ -279,11 +272,7 @@ def _failed_need(job: Job, folder: SweepFolder) -> str:
 
 
 def launch_command(given: Assignment, path: Path) -> list[str]:
-    """The call of ``accelerate launch`` that does a job with as many processes as it has GPUs.
-
-    Args:
-        path: File of the assignment, which the processes read.
-    """
+    """The call of ``accelerate launch`` that does the job of the file ``path`` in as many processes as it has GPUs."""
     resources_ = given.job.resources
     processes = max(1, resources_.gpus)
     # Read by accelerate from a path: the package is never run from an archive.
@@ -297,9 +286,8 @@ def launch_command(given: Assignment, path: Path) -> list[str]:
 
 def _launch(given: Assignment) -> JobState:
     """Do a job with several processes and wait for them; an interrupt stops them politely. Raises StorageError."""
-    began = time.time()
-    job, folder = given.job, SweepFolder(given.folder)
-    path = given.folder / "launched" / folder.state_file(job.name).name
+    began, folder = time.time(), SweepFolder(given.folder)
+    path = given.folder / "launched" / folder.state_file(given.job.name).name
     atomic_text(path, given.model_dump_json(), OPTION)
     launcher = subprocess.Popen(launch_command(given, path), start_new_session=True)  # noqa: S603
     try:
@@ -313,9 +301,10 @@ def _launch(given: Assignment) -> JobState:
             folder.write(given.state("queued"))
             raise
         return given.state("lost", how="stopped", seconds=time.time() - began, error=STOPPED)
-    ended = folder.state(job.name)
+    ended = folder.state(given.job.name)
     if ended is None or not ended.ends(began):
-        error = f"one of the job's {job.resources.gpus} processes ended with {code} before the first could report"
+        processes = given.job.resources.gpus
+        error = f"one of the job's {processes} processes ended with {code} before the first could report"
         ended = given.state("lost", how="died", seconds=time.time() - began, error=error)
         folder.write(ended)
     return ended

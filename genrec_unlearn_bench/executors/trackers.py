@@ -40,10 +40,7 @@ class Tracking(StrictModel):
 def tracking_of(names: Sequence[str], folder: Path) -> Tracking | None:
     """What ``--tracker`` and ``--tracker-dir`` ask for; None where no tracker is named.
 
-    Raises:
-        UnknownName: accelerate knows no such tracker.
-        MissingExtra: TensorBoard is not installed.
-        UsageError: Another tracker is not installed.
+    Raises UnknownName where accelerate knows no such tracker, MissingExtra or UsageError where it is not installed.
     """
     if not names:
         return None

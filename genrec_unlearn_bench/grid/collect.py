@@ -70,17 +70,11 @@ class Collected(StrictModel):
         return tuple(cell for cell in self.cells if cell.state in states)
 
 
-def collect(
-    grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder | None, out: Path, progress: Progress
-) -> Collected:
+def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Path, progress: Progress) -> Collected:
     """Gather the results of a grid's cells into ``out``, as ``<task>/<backbone>/<method>/…``, with ``collected.json``.
 
-    Args:
-        sweep: Explains cells that are not done; None where no sweep was started.
-
-    Raises:
-        UsageError: ``out`` holds another grid, or other content where a result belongs; then nothing is written.
-        StorageError: It cannot be written.
+    The sweep, where there is one, explains cells that are not done. Raises UsageError where ``out`` holds another grid,
+    or other content where a result belongs, and then writes nothing; StorageError.
     """
     _check_grid(out, grid)
     states = _job_states(sweep)
@@ -118,29 +112,21 @@ def _check_grid(out: Path, grid: str) -> None:
         raise UsageError(f"the folder holds the grid {before.grid!r}", where=str(out), hint=hint)
 
 
-def _job_states(sweep: SweepFolder | None) -> Mapping[str, tuple[Whereabouts, str]]:
+def _job_states(sweep: SweepFolder) -> Mapping[str, tuple[str, str]]:
     """State and reason by job."""
-    if sweep is None:
-        return {}
     status = sweep_status(sweep)
-    found: dict[str, tuple[Whereabouts, str]] = {}
-    for job in status.running:
-        found[job.job] = ("running", f"{job.stage or 'starting'} on {job.host}{f' ({job.late})' if job.late else ''}")
-    for failed in status.failed:
-        state: Whereabouts = failed.state if failed.state in ("skipped", "lost") else "failed"
-        found[failed.job] = (state, failed.error.partition("\n")[0])
-    if status.waits:
-        found.update({name: ("queued", "") for name in status.queued if name not in found})
-    return found
+    queued = dict.fromkeys(status.queued if status.waits else (), ("queued", ""))
+    running = {
+        job.job: ("running", f"{job.stage or 'starting'} on {job.host} {job.late}".rstrip()) for job in status.running
+    }
+    return queued | running | {job.job: (job.state, job.error.partition("\n")[0]) for job in status.failed}
 
 
-def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[Whereabouts, str]]) -> CollectedCell:
-    name = planned.cell.name
-    if planned.standing != "done" or planned.result is None:
-        state, reason = states.get(name, ("stale" if planned.standing == "stale" else "missing", ""))
-        if planned.standing == "impossible":
-            state, reason = "impossible", ""
-        return CollectedCell(cell=name, state=state, reason=reason or planned.reason)
+def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> CollectedCell:
+    name, unknown = planned.cell.name, (planned.standing, "")
+    if planned.result is None or planned.standing != "done":
+        state, reason = states.get(name, unknown) if planned.waits else unknown
+        return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason or planned.reason})
     try:
         record = read_record(planned.result)
     except CorruptArtefact as fault:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.grid.reader import FIELD_SETS
-from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE, Resources
+from genrec_unlearn_bench.grid.spec import DEFAULT_SCALE, FIELD_SETS, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import Catalogue
 from genrec_unlearn_bench.pipeline.stage import by_title
@@ -70,8 +69,7 @@ Build = Callable[[RunRequest], CellGraph]
 def graph_builder(*, download: bool = False) -> Build:
     """A ``Build`` that shares lookups and stages between the cells of a grid.
 
-    Args:
-        download: Whether a dataset that is not on this machine is downloaded, which its keys need.
+    With ``download``, a dataset that is not on this machine is downloaded, which its keys need.
     """
     from genrec_unlearn_bench.pipeline.graph import build_result
     from genrec_unlearn_bench.pipeline.resolve import resolve
@@ -101,20 +99,18 @@ def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
 
     Raises UsageError where none matches, or several.
     """
-    exact = [cell for cell in cells if cell.name == text]
-    if exact:
-        return exact[0]
     words = text.split()
-    found = [cell for cell in cells if words and all(word in cell.name for word in words)]
+    found = [cell for cell in cells if cell.name == text]
+    found = found or [cell for cell in cells if words and all(word in cell.name for word in words)]
     # `tracer` is a part of `tracer-fixed` and a name of its own.
     whole = [cell for cell in found if set(words) <= {*cell.name.split("/"), *cell.name.rpartition("/")[2].split("-")}]
     found = whole if len(whole) == 1 else found
     if not found:
         raise UnknownName("cell", text, [cell.name for cell in cells])
     if len(found) > 1:
-        listing = "".join(f"\n  - {cell.name}" for cell in found[:MAX_LISTED])
-        more = f"\n  … and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-        what = f"{text!r} means {len(found)} cells of this grid:{listing}{more}"
+        listing = [f"\n  - {cell.name}" for cell in found[:MAX_LISTED]]
+        listing += [f"\n  … and {len(found) - MAX_LISTED} more"] if len(found) > MAX_LISTED else []
+        what = f"{text!r} means {len(found)} cells of this grid:{''.join(listing)}"
         raise UsageError(what, hint="say more of the name; all words have to be in it")
     return found[0]
 
@@ -122,27 +118,12 @@ def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
 def expand(
     spec: GridSpec, *, data_dir: Path | None, results_dir: Path, tuned_dir: Path, device: str | None
 ) -> tuple[GridCell, ...]:
-    """The cells of a grid, in its order, each once.
+    """The cells of a grid, in its order, each once; ``device`` goes before the grid's own.
 
-    Args:
-        device: Goes before the grid's own; None leaves it to the grid.
-
-    Raises:
-        ConfigError: An exclusion, an override or a varied field matches no cell, a ruleset and a configuration of
-            methods contradict each other, or two cells have one name; all of it at once.
+    Raises ConfigError with all faults: an exclusion, an override or a varied field matches no cell, a ruleset and a
+    configuration of methods contradict each other, or two cells have one name.
     """
-    places = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
-    return _Expansion(spec, places, device).cells()
-
-
-@dataclass(frozen=True)
-class _Point:
-    """A cell before overrides: its values on the axes, and how a request names its task and method."""
-
-    axes: Axes
-    task: str
-    method: str
-    varied: Mapping[str, Any]
+    return _Expansion(spec, {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}, device).cells()
 
 
 class _Expansion:
@@ -158,24 +139,28 @@ class _Expansion:
 
     def cells(self) -> tuple[GridCell, ...]:
         found: dict[str, GridCell] = {}
-        for point in self._points():
-            cell = self._cell(point)
-            known = found.setdefault(cell.name, cell)
-            if known is not cell and known.request != cell.request:
-                self._faults.append(f"two different cells are named {cell.name!r}: {_difference(known, cell)}")
-        self._check(found)
+        for axes, task, method in self._crossed():
+            for varied in self._variations(axes):
+                own = {**axes, **varied}
+                if self._hits("exclude", own):
+                    continue
+                cell = self._cell(own, task, method, varied)
+                known = found.setdefault(cell.name, cell)
+                if known is not cell and known.request != cell.request:
+                    self._faults.append(f"two different cells are named {cell.name!r}")
+        # Everything in a file has to have an effect: what has none is a slip.
+        for kind in ("exclude", "overrides", "vary"):
+            why = ", or all that it means are excluded" if kind == "overrides" and self._spec.exclude else ""
+            entries = [f"{kind}[{index}]" for index in range(len(getattr(self._spec, kind)))]
+            self._faults += [f"{entry}: no cell is meant by it{why}" for entry in entries if entry not in self._used]
+        if not found and not self._faults:
+            self._faults.append("exclude: nothing is left to be run")
         if self._faults:
             raise ConfigError(list(dict.fromkeys(self._faults)), where=f"grid {self._spec.name}")
         return tuple(found.values())
 
-    def _points(self) -> Iterator[_Point]:
-        for axes, task, method in self._crossed():
-            for varied in self._variations(axes, method in REFERENCE_ROWS):
-                point = _Point({**axes, **varied}, task, method, varied)
-                if not self._hits("exclude", point.axes):
-                    yield point
-
     def _crossed(self) -> Iterator[tuple[Axes, str, str]]:
+        """Values on the axes, and how a request names task and method."""
         axes, catalogue = self._spec.axes, Catalogue()
         tasks = [(catalogue.task(task, self._places["data_dir"]), task) for task in axes.task]
         methods = [(catalogue.method(method).name, method) for method in axes.method]
@@ -188,19 +173,17 @@ class _Expansion:
                 ruleset = "default" if method in REFERENCE_ROWS else others["ruleset"]
                 yield {**of_task, **others, "method": name, "ruleset": ruleset}, task_place, method
 
-    def _variations(self, axes: Axes, reference: bool) -> list[dict[str, Any]]:
+    def _variations(self, axes: Axes) -> list[dict[str, Any]]:
         """The varied fields of a cell: one empty mapping where nothing is varied."""
         found: list[dict[str, Any]] = []
         for index, block in enumerate(self._spec.vary):
-            fields = {
-                name: values for name, values in block.fields.items() if not (reference and name.startswith("method_"))
-            }
-            if not fields or not _matches(block.where, axes):
-                continue
-            self._used.add(f"vary[{index}]")
-            if block.plain and {} not in found:
-                found.append({})
-            found += [dict(zip(fields, values, strict=True)) for values in product(*fields.values())]
+            fields = block.fields
+            if axes["method"] in REFERENCE_ROWS:
+                fields = {name: values for name, values in fields.items() if not name.startswith("method_")}
+            if fields and _matches(block.where, axes):
+                self._used.add(f"vary[{index}]")
+                found += [{}] if block.plain and {} not in found else []
+                found += [dict(zip(fields, values, strict=True)) for values in product(*fields.values())]
         return found or [{}]
 
     def _hits(self, kind: Literal["exclude", "overrides"], axes: Axes) -> tuple[int, ...]:
@@ -209,43 +192,39 @@ class _Expansion:
         self._used.update(f"{kind}[{index}]" for index in hits)
         return hits
 
-    def _cell(self, point: _Point) -> GridCell:
-        changes, resources = self._changed(self._hits("overrides", point.axes))
+    def _cell(self, axes: Axes, task: str, method: str, varied: Mapping[str, Any]) -> GridCell:
+        changes, resources = self._changed(self._hits("overrides", axes))
         fields = dict(changes)
-        for name, value in point.varied.items():
+        for name, value in varied.items():
             head, _, tail = name.partition(".")
             fields[head] = {**fields.get(head, {}), tail: value} if tail else value
-        if point.method in REFERENCE_ROWS:
+        if method in REFERENCE_ROWS:
             fields.pop("method_set", None)
-        elif fields.get("method_set") and point.axes["ruleset"] != "default":
+        elif fields.get("method_set") and axes["ruleset"] != "default":
             self._faults.append(
-                f"the ruleset {point.axes['ruleset']!r} fixes the configuration of {point.axes['method']!r}, and this "
-                f"grid sets its {', '.join(fields['method_set'])}: leave one of the two out, or say where: "
-                "{ruleset: default}"
+                f"the ruleset {axes['ruleset']!r} fixes the configuration of {axes['method']!r}, and this grid sets its"
+                f" {', '.join(fields['method_set'])}: leave one of the two out, or say where: {{ruleset: default}}"
             )
         if self._device is not None:
             fields["device"] = self._device
-        axes, measure = point.axes, point.axes["measure"]
+        measure = axes["measure"]
         request = RunRequest(
-            task=point.task,
-            method=point.method,
+            task=task,
+            method=method,
             scale=None if axes["scale"] == DEFAULT_SCALE else axes["scale"],
             measure=tuple(measure.split("+")) if measure else (),
             **{name: axes[name] for name in ("backbone", "seed", "suite", "ruleset", "requests")},
             **self._places,
             **fields,
         )
-        return GridCell(self._name(point, request), request, resources, axes)
-
-    def _name(self, point: _Point, request: RunRequest) -> str:
-        varied = {_short(name): _text(value) for name, value in point.varied.items()}
-        if len(self._spec.axes.measure) > 1 and point.axes["measure"]:
-            varied = {"measure": point.axes["measure"], **varied}
-        if point.task == point.axes["task"] and point.method == point.axes["method"]:
-            return cell_name(request, varied)
-        # A file's path differs from machine to machine, the name that it declares does not.
-        named = {"task": point.axes["task"], "method": point.axes["method"]}
-        return cell_name(request.model_copy(update=named), varied)
+        short = {_short(name): _text(value) for name, value in varied.items()}
+        if len(self._spec.axes.measure) > 1 and measure:
+            short = {"measure": measure, **short}
+        named = request
+        if task != axes["task"] or method != axes["method"]:
+            # A file's path differs from machine to machine, the name that it declares does not.
+            named = request.model_copy(update={"task": axes["task"], "method": axes["method"]})
+        return GridCell(cell_name(named, short), request, resources, axes)
 
     def _merged(self, hits: tuple[int, ...]) -> tuple[dict[str, Any], Resources]:
         out = self._spec.settings.model_dump(exclude_unset=True)
@@ -257,15 +236,6 @@ class _Expansion:
                 out[name] = {**out.get(name, {}), **value} if name in FIELD_SETS else value
         # A field that is null here takes the request's default.
         return {name: value for name, value in out.items() if value is not None}, Resources(**resources)
-
-    def _check(self, found: Mapping[str, GridCell]) -> None:
-        """Everything in a file has to have an effect: what has none is a slip."""
-        for kind in ("exclude", "overrides", "vary"):
-            why = ", or all that it means are excluded" if kind == "overrides" and self._spec.exclude else ""
-            entries = [f"{kind}[{index}]" for index in range(len(getattr(self._spec, kind)))]
-            self._faults += [f"{entry}: no cell is meant by it{why}" for entry in entries if entry not in self._used]
-        if not found and not self._faults:
-            self._faults.append("exclude: nothing is left to be run")
 
 
 def _matches(where: Mapping[str, tuple[Any, ...]], axes: Axes) -> bool:
@@ -282,8 +252,3 @@ def _short(field: str) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def _difference(one: GridCell, other: GridCell) -> str:
-    left, right = one.request.model_dump(), other.request.model_dump()
-    return "; ".join(f"{name} {left[name]!r} or {right[name]!r}" for name in left if left[name] != right[name])

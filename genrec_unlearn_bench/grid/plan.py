@@ -6,22 +6,32 @@ Every key of every cell follows from its request, so a plan only looks keys up. 
 from __future__ import annotations
 
 import gc
+import json
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.grid.explain import Difference, ResultIndex, first_difference, nearest_difference
-from genrec_unlearn_bench.grid.schedule import Costs, Job, Sharing, WaitingCell
+from genrec_unlearn_bench.grid.explain import (
+    Difference,
+    asked_for,
+    first_difference,
+    nearest_difference,
+    stored_results,
+)
+from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
+from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
+from genrec_unlearn_bench.pipeline.stage import topological
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.expand import Build, GridCell
+    from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
     from genrec_unlearn_bench.pipeline.stage import Stage
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
@@ -30,10 +40,9 @@ Standing = Literal["done", "missing", "stale", "impossible"]
 """``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
 something else (other code, configuration or data). ``impossible``: the cell cannot be run as it is asked for."""
 
-STANDINGS: tuple[Standing, ...] = ("done", "missing", "stale", "impossible")
+MAX_SAMPLES = 25
+"""Manifests read for one estimate."""
 
-TO_DOWNLOAD = "the dataset's files are to be downloaded"
-ONLY_THE_RESULT = "only the result is to be written"
 _MISSING = {
     "dataset": "the dataset is not prepared yet",
     "task": "the task is not resolved yet",
@@ -56,8 +65,11 @@ class PlannedCell:
         result: Folder of the result that is there; for a stale cell, of the newest one.
         seconds: Wall-clock of its own stages, without shared ones; 0 where it is done, None where that is unknown.
         size: Bytes that its own stages will take in the cache.
-        memory_mib: Peak memory of its own stages.
         needs: Names of the shared stages to be made for it.
+        key: Key of the result to be made; empty without its data.
+        graph: Its stages, while the plan is made: those of 20,000 cells would fill the memory.
+        missing: Stages to be made for it by key, upstream first, without the result; as long as ``graph``.
+        difference: Of a stale cell, likewise.
     """
 
     cell: GridCell
@@ -67,8 +79,11 @@ class PlannedCell:
     seconds: float | None = None
     hint: str = ""
     size: int | None = None
-    memory_mib: float | None = None
     needs: tuple[str, ...] = ()
+    key: str = ""
+    graph: CellGraph | None = None
+    missing: Mapping[str, Stage] = field(default_factory=dict)
+    difference: Difference | None = None
 
     @property
     def waits(self) -> bool:
@@ -78,264 +93,236 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid as it stands.
-
-    Attributes:
-        cells: In the grid's order.
-        shared: Jobs of the stages to be made that cells share, each behind those it needs.
-    """
+    """A grid as it stands: cells in its order, and jobs of the stages that they share, each behind those it needs."""
 
     cells: tuple[PlannedCell, ...]
     shared: tuple[Job, ...] = ()
 
     @property
-    def counts(self) -> dict[Standing, int]:
+    def counts(self) -> dict[str, int]:
         """Number of cells by standing."""
         found = Counter(planned.standing for planned in self.cells)
-        return {standing: found[standing] for standing in STANDINGS}
+        return {standing: found[standing] for standing in get_args(Standing)}
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+
+        The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
+        """
+        shared, out = {job.name: job for job in self.shared}, dict[str, Job]()
+        for planned in self.cells:
+            if planned.waits:
+                cell, costs = planned.cell, {"seconds": planned.seconds, "size": planned.size}
+                own = {"key": planned.key, "needs": planned.needs, "resources": cell.resources, **costs}
+                out |= {need: shared[need] for need in planned.needs}
+                out[cell.name] = Job(name=cell.name, request=cell.request, cells=(cell.name,), **own)
+        return tuple(out.values())
 
 
 def make_plan(cells: Sequence[GridCell], build: Build, store: StageStore, progress: Progress) -> Plan:
     """Look at every cell. Raises StorageError where the store or a results folder cannot be read."""
     planner = _Planner(build, store)
-    with _without_collection():
-        looks = [planner.look(cell) for cell in progress.track("planning", cells)]
-    sharing = Sharing([look.waiting for look in looks if look.waiting is not None], Costs(store))
-    planned = [
-        look.planned
-        if look.waiting is None
-        else replace(look.planned, needs=sharing.needs(look.waiting), **vars(sharing.cost(look.waiting)))
-        for look in looks
-    ]
-    return Plan(tuple(planned), tuple(sharing.jobs()))
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Switch the garbage collector off: nothing here is cyclic, and it would go through all graphs again and again."""
-    was = gc.isenabled()
+    # Nothing here is cyclic, and the collector would go through all graphs again and again.
     gc.disable()
     try:
-        yield
+        return _share([planner.look(cell) for cell in progress.track("planning", cells)], Costs(store))
     finally:
-        if was:
-            gc.enable()
-
-
-@dataclass(frozen=True)
-class _Look:
-    """What was found of a cell. Graphs of finished cells are dropped: of 20,000 cells they would fill the memory."""
-
-    planned: PlannedCell
-    waiting: WaitingCell | None = None
-    difference: Difference | None = None
+        gc.enable()
 
 
 class _Planner:
     def __init__(self, build: Build, store: StageStore) -> None:
-        self.store = store
-        self.results = ResultIndex()
         self._build = build
+        self._store = store
+        self._stored = lru_cache(maxsize=None)(stored_results)
         self._missing: dict[str, Mapping[str, Stage]] = {}
-        self._downloads: dict[tuple[str, Path | None], bool] = {}
+        self._can_download = lru_cache(maxsize=None)(can_download)
 
-    def look(self, cell: GridCell) -> _Look:
+    def look(self, cell: GridCell) -> PlannedCell:
         """The standing of a cell. Raises StorageError."""
         try:
             graph = self._build(cell.request)
         except StorageError:
             raise
         except BenchError as fault:
-            if isinstance(fault, DataMissing) and self._can_download(cell):
-                return _Look(PlannedCell(cell, "missing", TO_DOWNLOAD))
-            return _Look(PlannedCell(cell, "impossible", _sentence(fault), hint=fault.hint or ""))
-        root = cell.request.results_dir
-        there = self.results.find(root, graph.cell, graph.result.key)
-        if there is not None:
-            return _Look(PlannedCell(cell, "done", result=there, seconds=0.0, size=0))
+            dataset = str(cell.axes.get("dataset", ""))
+            if isinstance(fault, DataMissing) and self._can_download(dataset, cell.request.data_dir):
+                return PlannedCell(cell, "missing", "the dataset's files are to be downloaded")
+            lines = [line.strip(" -") for line in fault.what.splitlines()]
+            reason = f"{lines[0]} {'; '.join(lines[1:])}".strip()
+            return PlannedCell(cell, "impossible", reason, hint=fault.hint or "")
+        there = row_folder(cell.request.results_dir, graph.cell) / f"{folder_prefix(graph.cell)}{graph.result.key[:10]}"
+        if looks_whole(there):
+            return PlannedCell(cell, "done", result=there, seconds=0.0, size=0)
         missing: dict[str, Stage] = {}
         for stage in graph.result.inputs.values():
             missing |= self._missing_for(stage)
-        waiting = WaitingCell(cell, graph, missing)
-        request = cell.request.model_copy(update={"scale": graph.cell.scale})
-        others = self.results.of_cell(root, graph.cell, request.command())
+        first = next(iter(missing.values()), graph.result)
+        reason = _MISSING.get(first.name, f"{first.title} is not there yet")
+        if first is graph.result:
+            reason = "only the result is to be written"
+        found = PlannedCell(cell, "missing", reason, key=graph.result.key, graph=graph, missing=missing)
+        others = self._stored(there.parent, folder_prefix(graph.cell))
+        if others:
+            request = cell.request.model_copy(update={"scale": graph.cell.scale})
+            asked = asked_for(request.command())
+            others = [other for other in others if other.asked == asked]
         if not others:
-            return _Look(PlannedCell(cell, "missing", _reason(missing)), waiting)
-        difference = first_difference(graph.stages, others[0], self.store)
+            return found
+        difference = first_difference(graph.stages, others[0], self._store)
         if difference is None and others[0].key == graph.result.key:
             # The record is there, and a part of the folder is not.
-            return _Look(PlannedCell(cell, "missing", "its result is incomplete"), waiting)
+            return replace(found, reason="its result is incomplete")
         reason = "its result was made from other stages" if difference is None else difference.sentence
-        return _Look(PlannedCell(cell, "stale", reason, others[0].folder), waiting, difference)
+        return replace(found, standing="stale", reason=reason, result=others[0].folder, difference=difference)
 
     def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
         """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
         known = self._missing.get(stage.key)
         if known is None:
             found: dict[str, Stage] = {}
-            if not self.store.contains(stage.name, stage.key):
+            if not self._store.contains(stage.name, stage.key):
                 for upstream in stage.inputs.values():
                     found |= self._missing_for(upstream)
                 found[stage.key] = stage
             known = self._missing[stage.key] = found
         return known
 
-    def _can_download(self, cell: GridCell) -> bool:
-        """Whether all files of its dataset have a public address, and downloads are not switched off."""
-        name, data_dir = str(cell.axes.get("dataset", "")), cell.request.data_dir
-        if (name, data_dir) not in self._downloads:
-            try:
-                files = find_dataset(name, data_dir).files
-            except BenchError:
-                files = ()
-            offline = os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
-            self._downloads[name, data_dir] = bool(files) and not offline and all(file.url for file in files)
-        return self._downloads[name, data_dir]
+
+def can_download(dataset: str, data_dir: Path | None) -> bool:
+    """Whether all files of a dataset have a public address, and downloads are not switched off."""
+    try:
+        files = find_dataset(dataset, data_dir).files
+    except BenchError:
+        return False
+    return bool(files) and os.environ.get(OFFLINE_VARIABLE, "") in ("", "0") and all(file.url for file in files)
 
 
-def _reason(missing: Mapping[str, Stage]) -> str:
-    if not missing:
-        return ONLY_THE_RESULT
-    first = next(iter(missing.values()))
-    return _MISSING.get(first.name, f"{first.title} is not there yet")
+class Costs:
+    """Estimates: medians of stored stages of the same name and configuration, the seed left aside."""
+
+    def __init__(self, store: StageStore) -> None:
+        self._store = store
+        self._keys = lru_cache(maxsize=None)(self._read_keys)
+        self._median = lru_cache(maxsize=None)(self._read_median)
+
+    def total(self, stages: Iterable[Stage]) -> dict[str, Any]:
+        """``seconds`` and ``size`` (bytes) of several stages together: None as soon as one of them is unknown."""
+        found = [self._median(stage.name, _config(stage.recipe)) for stage in stages]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            return {"seconds": None, "size": None}
+        return {"seconds": sum((seconds for seconds, _ in known), 0.0), "size": sum(size for _, size in known)}
+
+    def _read_median(self, name: str, config: str) -> tuple[float, int] | None:
+        keys = self._keys(name).get(config, [])[:MAX_SAMPLES]
+        found = [manifest for key in keys if (manifest := self._store.manifest(name, key)) is not None]
+        if not found:
+            return None
+        return median(each.seconds for each in found), round(median(each.size for each in found))
+
+    def _read_keys(self, name: str) -> Mapping[str, list[str]]:
+        """Configuration -> keys of stored stages of a name."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for key, recipe in self._store.recipes(name):
+            found[_config(recipe)].append(key)
+        return found
 
 
-def _sentence(fault: BenchError) -> str:
-    lines = [line.strip(" -") for line in fault.what.splitlines()]
-    return f"{lines[0]} {'; '.join(lines[1:])}".strip()
+def _config(recipe: Mapping[str, Any]) -> str:
+    """The configuration of a stage without its seed, to compare by."""
+    config = recipe.get("config")
+    plain = {name: value for name, value in config.items() if name != "seed"} if isinstance(config, dict) else config
+    return json.dumps(plain, sort_keys=True)
 
 
-def schedule(plan: Plan) -> tuple[Job, ...]:
-    """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+def _share(cells: Sequence[PlannedCell], costs: Costs) -> Plan:
+    """Divide the missing stages of cells into those that several cells need, which are jobs, and the cells' own."""
+    users: dict[str, list[PlannedCell]] = defaultdict(list)
+    missing: dict[str, Stage] = {}
+    for planned in cells:
+        missing |= planned.missing
+        for key in planned.missing:
+            users[key].append(planned)
+    shared = {key: stage for key, stage in missing.items() if len(users[key]) > 1}
+    names = {key: _job_name(stage, users[key][0]) for key, stage in shared.items()}
 
-    The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
-    """
-    shared = {job.name: job for job in plan.shared}
-    out: dict[str, Job] = {}
+    def needs(stages: Mapping[str, Stage] | Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(names[key] for key in stages if key in names))
 
-    def add(name: str) -> None:
-        if name in shared and name not in out:
-            for need in shared[name].needs:
-                add(need)
-            out[name] = shared[name]
-
-    for planned in plan.cells:
-        if not planned.waits:
-            continue
-        for name in planned.needs:
-            add(name)
-        cell = planned.cell
-        out[cell.name] = Job(
-            name=cell.name,
-            request=cell.request,
-            needs=planned.needs,
-            cells=(cell.name,),
-            resources=cell.resources,
-            seconds=planned.seconds,
-            size=planned.size,
-            memory_mib=planned.memory_mib,
+    jobs = [
+        Job(
+            name=names[key],
+            request=users[key][0].cell.request,
+            until=stage.name,
+            key=key,
+            needs=needs([upstream.key for upstream in stage.inputs.values()]),
+            cells=tuple(planned.cell.name for planned in users[key]),
+            resources=_largest([planned.cell.resources for planned in users[key]]),
+            **costs.total([stage]),
         )
-    return tuple(out.values())
+        for key, stage in shared.items()
+    ]
+    finished = []
+    for planned in cells:
+        if planned.graph is not None:
+            own = costs.total(stage for key, stage in planned.missing.items() if key not in shared)
+            planned = replace(planned, needs=needs(planned.missing), graph=None, missing={}, difference=None, **own)
+        finished.append(planned)
+    return Plan(tuple(finished), tuple(jobs))
 
 
-@dataclass(frozen=True)
-class Outlook:
-    """Sums over the jobs whose cost is known.
+def _job_name(stage: Stage, planned: PlannedCell) -> str:
+    where = [str(planned.cell.axes.get("dataset", ""))]
+    if planned.graph is not None:
+        cell = planned.graph.cell
+        where = [cell.task] if any(one.name == "task" for one in topological([stage])) else where
+        if stage.name not in ("dataset", "task", "features"):
+            where += [cell.backbone, cell.scale, f"seed {cell.seed}"]
+    return f"{stage.title}: {', '.join(filter(None, where))} ({stage.key[:8]})"
 
-    Attributes:
-        seconds: Of all jobs one after the other.
-        longest: Of the longest chain of jobs that need each other: no number of processes takes less.
-        at_least: Lower bound for ``processes`` processes.
-        size: Bytes that will be added to the cache.
-        jobs: Number of jobs.
-        unknown: Number of jobs whose time is unknown.
-        unknown_size: Number of jobs whose size is unknown.
+
+def _largest(found: Sequence[Resources]) -> Resources:
+    """The most of each resource; a limit that one of them does not have, none has."""
+    fields: dict[str, Any] = {}
+    for name in Resources.model_fields:
+        values = {getattr(each, name) for each in found}
+        fields[name] = None if None in values else max(values)
+    return Resources(**fields)
+
+
+def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, Any]:
+    """Why a cell stands as it does, as plain values. Raises StorageError.
+
+    ``steps``: its stages, each with ``name``, ``of`` (role, where it has several of the name), ``key``, ``there``
+    (whether it is in the cache) and ``then`` (the key that it has in the result that is there, where that is another).
+    ``difference``: the first stage that differs from that result, or from the nearest stored stage, whose folder is
+    ``compared``.
     """
-
-    seconds: float
-    longest: float
-    at_least: float
-    processes: int
-    size: int
-    jobs: int
-    unknown: int
-    unknown_size: int
-
-
-def outlook(plan: Plan, processes: int = 1) -> Outlook:
-    """Add up a plan."""
-    jobs = schedule(plan)
-    seconds = sum(job.seconds or 0.0 for job in jobs)
-    ends: dict[str, float] = {}
-    for job in jobs:
-        begins = max((ends.get(need, 0.0) for need in job.needs), default=0.0)
-        ends[job.name] = begins + (job.seconds or 0.0)
-    longest = max(ends.values(), default=0.0)
-    return Outlook(
-        seconds=seconds,
-        longest=longest,
-        at_least=max(seconds / processes, longest),
-        processes=processes,
-        size=sum(job.size or 0 for job in jobs),
-        jobs=len(jobs),
-        unknown=sum(job.seconds is None for job in jobs),
-        unknown_size=sum(job.size is None for job in jobs),
-    )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A stage of a cell.
-
-    Attributes:
-        of: Role, where a cell has several stages of the name.
-        there: Whether it is in the cache.
-        then: The key that it has in the result that is there, where that is another.
-    """
-
-    name: str
-    of: str
-    key: str
-    there: bool
-    then: str = ""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a cell stands as it does.
-
-    Attributes:
-        difference: The first stage that differs from the result that is there, or from the nearest stored stage.
-        compared: Folder of that result or stage.
-    """
-
-    name: str
-    standing: Standing
-    reason: str
-    hint: str
-    result: Path | None
-    steps: tuple[Step, ...] = ()
-    difference: Difference | None = None
-    compared: str = ""
-
-
-def explain_cell(cell: GridCell, build: Build, store: StageStore) -> Explanation:
-    """Explain one cell. Raises StorageError."""
-    look = _Planner(build, store).look(cell)
-    found = look.planned
-    explanation = Explanation(cell.name, found.standing, found.reason, found.hint, found.result)
-    if look.waiting is None and found.standing != "done":
+    found = _Planner(build, store).look(cell)
+    graph, difference = found.graph, found.difference
+    if found.standing == "done":
+        graph = build(cell.request)
+    elif found.standing == "missing" and found.missing:
+        # All inputs of the first are there.
+        difference = nearest_difference(next(iter(found.missing.values())), store)
+    steps = [
+        {
+            "name": stage.name,
+            "of": stage.title.removeprefix(stage.name).strip(": ").removeprefix("of "),
+            "key": stage.key,
+            "there": found.standing == "done" if stage.name == RESULT else store.contains(stage.name, stage.key),
+            "then": difference.then if difference is not None and difference.now == stage.key else "",
+        }
         # Without its data, or where it is impossible, it has no stages.
-        return explanation
-    graph, difference = build(cell.request), look.difference
-    if look.waiting is not None and found.standing == "missing":
-        difference = nearest_difference(list(look.waiting.missing.values()), store)
-    steps = []
-    for stage in graph.stages.values():
-        is_result = stage is graph.result
-        there = found.standing == "done" if is_result else store.contains(stage.name, stage.key)
-        then = difference.then if difference is not None and difference.now == stage.key else ""
-        of = stage.title.removeprefix(stage.name).strip(": ").removeprefix("of ")
-        steps.append(Step(stage.name, of, stage.key, there, then))
-    compared = "" if difference is None else difference.of or str(found.result)
-    return replace(explanation, steps=tuple(steps), difference=difference, compared=compared)
+        for stage in (graph.stages.values() if graph is not None else ())
+    ]
+    return {
+        **{name: getattr(found, name) for name in ("standing", "reason", "hint")},
+        "name": cell.name,
+        "result": str(found.result) if found.result else None,
+        "steps": steps,
+        "difference": None if difference is None else asdict(difference),
+        "compared": "" if difference is None else difference.of or str(found.result),
+    }

@@ -2,32 +2,95 @@
 
 Scalars follow YAML 1.2's core schema. YAML 1.1, which most Python libraries implement, would read the seeds ``1:5`` as
 65 (a number to the base 60), the value ``off`` as false and ``1e-4`` as a string.
+
+A context (``reader.Names``) expands names, groups and patterns and checks matches while a file is validated; without
+one, names stand for themselves.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from importlib import resources as package_files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from yaml.constructor import ConstructorError
 
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import ConfigError, UnknownName
-from genrec_unlearn_bench.pipeline.request import RulesetName
+from genrec_unlearn_bench.config import StrictModel, plain_yaml, told
+from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
+from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
+
+T = TypeVar("T")
 
 GRIDS = "genrec_unlearn_bench.tasks.grids"
 GROUPS = "groups.yaml"
+MAX_SEEDS = 10_000
 
 DEFAULT_SCALE: Literal["default"] = "default"
 """On the axis ``scale``: that of a run without ``--scale``, smoke for the demo's tasks and small for all others."""
 
-Where = dict[str, tuple[Any, ...]]
+
+def listed(value: Any) -> Any:
+    """A list, or a value alone as a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def once(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Values without repetitions; those of tuples, which an entry may stand for, in their place."""
+    flat = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+    return tuple({(type(value), repr(value)): value for value in flat}.values())
+
+
+def expanded(value: Any, info: ValidationInfo) -> Any:
+    """What an entry of an axis stands for."""
+    try:
+        return info.context.expand(info.field_name, value) if info.context is not None else value
+    except BenchError as fault:
+        raise told(fault) from None
+
+
+def seeds(value: Any) -> Any:
+    """One seed, or a half-open range: ``0:5`` is 0, 1, 2, 3, 4, as in Python."""
+    found = re.fullmatch(r"\s*(\d+)\s*:\s*(\d+)\s*", str(value))
+    if found is None:
+        if type(value) is int and value >= 0:
+            return value
+        raise told(f"a seed or a range such as 0:5 is expected (got {value!r})")
+    within = range(int(found[1]), int(found[2]))
+    if not 0 < len(within) <= MAX_SEEDS:
+        raise told(f"the range {value!r} holds {f'more than {MAX_SEEDS}' if within else 'no'} seeds")
+    return tuple(within)
+
+
+def _on_axes(where: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[str, tuple[Any, ...]]:
+    """A match, its values expanded like those of the axes it names."""
+    if info.context is None:
+        return where
+    faults, found = [], {}
+    for axis, values in where.items():
+        try:
+            found[axis] = once(tuple(info.context.matched(axis, value)) for value in values)
+        except BenchError as fault:
+            faults.append("; ".join(filter(None, (fault.what, fault.hint))))
+    if faults:
+        raise told("; ".join(faults))
+    return found
+
+
+Several = Annotated[tuple[T, ...], BeforeValidator(listed), AfterValidator(once), Field(min_length=1)]
+"""A list, or a value alone; one that stands twice counts once."""
+Names = Several[Annotated[str, AfterValidator(expanded)]]
+Where = Annotated[dict[str, Several[Any]], AfterValidator(_on_axes)]
 """Axis or varied field -> values; matches the cells that have one of the values on each axis named."""
+
+
+RESULT = "result"
+"""Last stage of a cell."""
+FIELD_SETS = ("method_set", "backbone_set", "sid_set", "measure_set")
+VARIED_SETTINGS = ("encoder", "threads", "oracle_seeds", "shadows")
 
 
 class Resources(StrictModel):
@@ -47,62 +110,90 @@ class Resources(StrictModel):
     """Wall-clock after which it is stopped; None: not limited."""
 
 
-class Axes(StrictModel):
-    """The values that are crossed; a value that stands twice counts once."""
+class Job(StrictModel):
+    """One piece of work: a cell, or a stage that cells share. Plain JSON, so that it can be handed to any executor."""
 
-    task: Annotated[tuple[str, ...], Field(min_length=1)]
-    method: Annotated[tuple[str, ...], Field(min_length=1)]
-    backbone: Annotated[tuple[str, ...], Field(min_length=1)] = ("tiger",)
-    seed: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    scale: Annotated[tuple[Literal["default", "smoke", "small", "paper", "official"], ...], Field(min_length=1)] = (
-        DEFAULT_SCALE,
-    )
-    suite: Annotated[tuple[str, ...], Field(min_length=1)] = ("core",)
-    ruleset: Annotated[tuple[RulesetName, ...], Field(min_length=1)] = ("default",)
-    requests: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (1,)
-    measure: tuple[str, ...] = ("",)
+    name: str
+    """Unique within the sweep and the same in every plan: that of the cell, or of the shared stage
+    (``original: industrial, tiger, small, seed 0 (3fa2b1c4)``)."""
+    request: RunRequest
+    """The cell; for a shared stage, one of the cells that need it."""
+    until: str = RESULT
+    """Name of the stage that the job ends with: ``original``, ``retrain``, …; ``result`` for a cell."""
+    key: str = ""
+    """Key of that stage; empty for a cell whose data are to be downloaded."""
+    needs: tuple[str, ...] = ()
+    """Jobs that have to be done first."""
+    cells: tuple[str, ...] = ()
+    """Cells that cannot be finished without it."""
+    resources: Resources = Field(default_factory=Resources)
+    seconds: float | None = None
+    """Estimated wall-clock; None where it is unknown, as for the bytes that it will add to the cache."""
+    size: int | None = None
+
+
+class Axes(StrictModel):
+    """The values that are crossed."""
+
+    task: Names
+    method: Names
+    backbone: Names = ("tiger",)
+    seed: Several[Annotated[Any, BeforeValidator(seeds)]] = (0,)
+    scale: Several[Literal["default", "smoke", "small", "paper", "official"]] = (DEFAULT_SCALE,)
+    suite: Names = ("core",)
+    ruleset: Several[RulesetName] = ("default",)
+    requests: Several[Annotated[int, Field(ge=1)]] = (1,)
+    measure: Several[Annotated[Any, AfterValidator(expanded)]] = ("",)
     """Measurements of the full suite, joined by ``+``; all where none are named."""
+
+    @model_validator(mode="after")
+    def _remember(self, info: ValidationInfo) -> Axes:
+        if info.context is not None:
+            info.context.remember(self)
+        return self
 
 
 class Settings(StrictModel):
-    """Settings of all cells. What is left out takes the default of ``bench run``."""
+    """Settings of all cells, as ``RunRequest`` has them. What is left out takes the default of ``bench run``."""
 
     encoder: str | None = None
-    """Text encoder."""
     device: str | None = None
-    """auto, cpu, cuda …; ``--device`` goes before it."""
+    """``--device`` goes before it."""
     threads: int | None = Field(default=None, ge=1)
-    """CPU threads of a cell."""
     oracle_seeds: int = Field(default=1, ge=0, le=20)
-    """Retrained models the gap is taken against."""
     shadows: int = Field(default=0, ge=0, le=64)
-    """Shadow models for U-LiRA."""
     backbone_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the backbone's configuration; dots go down a level."""
     sid_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the tokenizer's configuration."""
     measure_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the measurements' configurations: ``relearning.lr``."""
 
 
 class Changes(Settings):
     """What an override sets: any setting, the methods' configurations, and resources."""
 
     method_set: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the methods' configurations; reference rows have none, and take none."""
+    """Reference rows have none, and take none."""
     resources: Resources = Field(default_factory=Resources)
-    """Only the fields that are named here."""
 
 
 class Vary(StrictModel):
     """Fields that are crossed with one another on some of the cells. Blocks add up: a cell that two blocks match comes
     in the variations of both."""
 
-    fields: Annotated[dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]], Field(min_length=1)]
+    fields: Annotated[dict[str, Several[Any]], Field(min_length=1)]
     """``method_set.lr`` -> values; a setting by its own name."""
     where: Where = Field(default_factory=dict)
     plain: bool = False
     """Whether the unvaried cell is run, too."""
+
+    @field_validator("fields")
+    @classmethod
+    def _known(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        for name in fields:
+            head, _, tail = name.partition(".")
+            if not (head in FIELD_SETS and tail) and name not in VARIED_SETTINGS:
+                known = [*(f"{each}.{tail or 'FIELD'}" for each in FIELD_SETS), *VARIED_SETTINGS]
+                raise told(UnknownName("field", name, known))
+        return fields
 
 
 class Exclude(StrictModel):
@@ -110,6 +201,14 @@ class Exclude(StrictModel):
 
     where: Annotated[Where, Field(min_length=1)]
     why: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, entry: Any) -> Any:
+        """In a file, axes stand beside ``why``."""
+        if not isinstance(entry, dict) or "where" in entry:
+            return entry
+        return {"where": {name: value for name, value in entry.items() if name != "why"}, "why": entry.get("why", "")}
 
 
 class Override(StrictModel):
@@ -134,18 +233,29 @@ class GridSpec(StrictModel):
     overrides: tuple[Override, ...] = ()
     resources: Resources = Field(default_factory=Resources)
 
+    @field_validator("vary", mode="before")
+    @classmethod
+    def _blocks(cls, value: Any, info: ValidationInfo) -> Any:
+        """Fields alone are one block. Matches of all blocks may name the fields of each."""
+        blocks = [
+            {"fields": block} if isinstance(block, dict) and not {"fields", "where", "plain"} & set(block) else block
+            for block in listed(value)
+        ]
+        for block in blocks:
+            fields = block.get("fields") if isinstance(block, dict) else None
+            if info.context is not None and isinstance(fields, dict):
+                for name, values in fields.items():
+                    info.context.values.setdefault(str(name), []).extend(listed(values))
+        return blocks
 
-_SCALARS = (
-    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("tag:yaml.org,2002:int", r"[-+]?[0-9]+", "-+0123456789"),
-    (
-        "tag:yaml.org,2002:float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
-        "-+.0123456789",
-    ),
-    ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:merge", r"<<", "<"),
-)
+
+_SCALARS: dict[str, tuple[str, Any]] = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?[0-9]+", "-+0123456789"),
+    "float": (r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "merge": (r"<<", "<"),
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -161,8 +271,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-for _tag, _pattern, _first in _SCALARS:
-    _Loader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
+for _tag, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
 _Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
 
@@ -187,23 +297,13 @@ def read_content(path: Path) -> dict[str, Any]:
     """Read a grid file as plain values. Raises ConfigError where it is not a YAML mapping, or has a key twice."""
     where = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        content = plain_yaml(path.read_text(encoding="utf-8"), _Loader)
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise ConfigError(
-            [f"the grid file cannot be read: {reason}"],
-            where=where,
-            hint="give the name of a ready grid (bench ls grids) or the path of a YAML file",
-        ) from None
-    loader = _Loader(text)
-    try:
-        content = loader.get_single_data()
+        hint = "give the name of a ready grid (bench ls grids) or the path of a YAML file"
+        raise ConfigError([f"the grid file cannot be read: {reason}"], where=where, hint=hint) from None
     except yaml.YAMLError as fault:
         raise ConfigError([f"not valid YAML: {fault}"], where=where) from None
-    except RecursionError:
-        raise ConfigError(["not a grid: nested too deeply"], where=where) from None
-    finally:
-        loader.dispose()
     if not isinstance(content, dict):
         raise ConfigError(["a grid is a mapping with name and axes"], where=where, hint="see docs/grids.md")
     return {str(key): value for key, value in content.items()}

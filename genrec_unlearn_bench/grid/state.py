@@ -28,11 +28,11 @@ import psutil
 from filelock import FileLock
 from pydantic import ConfigDict, ValidationError
 
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.config import StrictModel, one_of
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.reader import read_grid
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 
 OPTION = "--cache-dir"
 
@@ -58,6 +58,8 @@ class JobState(StrictModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     job: str
+    key: str = ""
+    """Of what was made, once it is done: another sweep may have made it from something else."""
     state: State
     attempts: int = 1
     executor: str = ""
@@ -101,13 +103,9 @@ class JobState(StrictModel):
     def owned(self) -> bool:
         """Whether a living process runs the job, or is going to: by its process on this machine, elsewhere by its
         heartbeat. Jobs in a scheduler's hands count as owned until the scheduler says otherwise."""
-        if self.state not in ("queued", "running"):
-            return False
-        if self.place:
-            return True
-        if self.host != platform.node():
-            return time.time() - self.updated < SILENCE
-        return self.process_alive
+        here = self.host == platform.node()
+        lives = bool(self.place) or (self.process_alive if here else time.time() - self.updated < SILENCE)
+        return self.state in ("queued", "running") and lives
 
     @property
     def process_alive(self) -> bool:
@@ -119,23 +117,19 @@ class JobState(StrictModel):
 
 
 class SweepFacts(StrictModel):
-    """One call of ``bench grid run``; a later call of the same grid replaces it."""
+    """One call of ``bench grid run``; a later call of the same grid replaces it. What is empty was not named."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     grid: str
-    started: float
+    started: float = 0.0
     """Seconds since the epoch."""
-    host: str
-    command: str
+    command: str = ""
     """The call, as it can be repeated."""
-    results_dir: str
+    results_dir: str = ""
     data_dir: str = ""
-    """Empty where datasets were looked for in the usual places."""
     tuned_dir: str = ""
     device: str = ""
-    """Empty where the grid decides."""
-    executor: str = ""
     trackers: tuple[str, ...] = ()
     tracker_dir: str = ""
     cells: int = 0
@@ -150,25 +144,19 @@ class SweepFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.slurm = root / "slurm"
-        self._read: dict[str, tuple[tuple[int, int, int], JobState]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], JobState | None]] = {}
 
     @classmethod
     def of(cls, cache: Path, grid: str) -> SweepFolder:
         """The sweep of the grid of that name in a cache."""
         return cls(cache / "sweeps" / _file_name(grid))
 
-    @property
-    def name(self) -> str:
-        """Name of the grid."""
-        facts = self.facts()
-        return facts.grid if facts else self.root.name
-
-    def facts(self) -> SweepFacts | None:
-        """How the latest call was made; None where there is none that can be read."""
+    def facts(self) -> SweepFacts:
+        """How the latest call was made, as far as that can be read."""
         try:
             return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
         except (OSError, ValidationError):
-            return None
+            return SweepFacts(grid=self.root.name)
 
     def begin(self, facts: SweepFacts, jobs: Iterable[Job], grid: Path | None = None) -> None:
         """Keep how this call was made, and its jobs. Raises StorageError."""
@@ -185,35 +173,30 @@ class SweepFolder:
             return []
 
     def log(self, job: str) -> Path:
-        """The log of a job."""
         return self.root / "logs" / f"{_file_name(job)}.log"
 
     def state_file(self, job: str) -> Path:
-        """The file of a job's state."""
         return self.root / "jobs" / f"{_file_name(job)}.json"
 
     def state(self, job: str) -> JobState | None:
         """State of a job; None where nothing is known."""
         return _read_state(self.state_file(job))
 
+    def attempts(self, job: str) -> int:
+        """Attempts at a job that have begun, of earlier sweeps too."""
+        state = self.state(job)
+        return state.attempts if state is not None else 0
+
     def states(self) -> dict[str, JobState]:
         """States of all jobs by name; files that have not changed since the last call are not read again."""
-        try:
-            entries = list(os.scandir(self.root / "jobs"))
-        except OSError:
-            return {}
-        for entry in entries:
-            # Drafts have another ending.
-            if not entry.name.endswith(".json"):
-                continue
+        # Drafts have another ending.
+        for path in (self.root / "jobs").glob("*.json"):
             with suppress(OSError):
-                status = entry.stat()
-                signature = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if entry.name not in self._read or self._read[entry.name][0] != signature:
-                    state = _read_state(Path(entry.path))
-                    if state is not None:
-                        self._read[entry.name] = (signature, state)
-        return {state.job: state for _, state in self._read.values()}
+                status = path.stat()
+                signature = (status.st_ino, status.st_mtime_ns)
+                if path not in self._read or self._read[path][0] != signature:
+                    self._read[path] = (signature, _read_state(path))
+        return {state.job: state for _, state in self._read.values() if state is not None}
 
     def write(self, state: JobState) -> None:
         """Replace the state of a job: readers see the old file or the new one. Raises StorageError."""
@@ -242,16 +225,18 @@ class SweepFolder:
 
 def sweeps(cache: Path) -> list[SweepFolder]:
     """All sweeps of a cache, the one that was active last first."""
-    found = [SweepFolder(path.parent) for path in cache.glob("sweeps/*/jobs.jsonl")]
-    return sorted(found, key=lambda folder: (-_last_change(folder.root), folder.root.name))
+
+    def last_change(folder: SweepFolder) -> float:
+        return max(path.stat().st_mtime for path in (folder.root / "jobs.jsonl", folder.root / "jobs") if path.exists())
+
+    found = [SweepFolder(path.parent) for path in sorted(cache.glob("sweeps/*/jobs.jsonl"))]
+    return sorted(found, key=last_change, reverse=True)
 
 
 def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
     """The sweep of a grid, by the grid's name or file; the one that was active last where none is named.
 
-    Raises:
-        UsageError: The cache has no sweep, or the file is no grid.
-        UnknownName: It has none of that grid.
+    Raises UsageError where the cache has none, or the file is no grid.
     """
     known = sweeps(cache)
     if not known:
@@ -260,14 +245,11 @@ def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
         )
     if grid is None:
         return known[0]
-    path = Path(grid)
-    name = grid
+    name, path = grid, Path(grid)
     if path.suffix in (".yaml", ".yml"):
         name = read_grid(grid).name if path.is_file() else path.stem
-    for folder in known:
-        if name in (folder.name, folder.root.name):
-            return folder
-    raise UnknownName("sweep", name, [folder.name for folder in known])
+    found = {names: folder for folder in reversed(known) for names in (folder.root.name, folder.facts().grid)}
+    return found[one_of("sweep", name, found)]
 
 
 def tail(path: Path, lines: int = 12) -> list[str]:
@@ -293,7 +275,3 @@ def _file_name(name: str) -> str:
     if plain == name and len(plain) <= 100:
         return plain
     return f"{plain[:100]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
-
-
-def _last_change(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in (folder / "jobs.jsonl", folder / "jobs") if path.exists())

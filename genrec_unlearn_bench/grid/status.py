@@ -10,18 +10,18 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.grid.schedule import RESULT
+from genrec_unlearn_bench.grid.spec import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 Axis = Literal["backbone", "task", "method", "stage"]
 
-STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "skipped", "lost")
+STATES: tuple[State, ...] = get_args(State)
 
 
 class RunningJob(StrictModel):
@@ -90,78 +90,66 @@ def sweep_status(
 ) -> SweepStatus:
     """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
-    Args:
-        by: The axis by which jobs are counted.
-        tails: Lines of a failed job's log.
-        now: Seconds since the epoch; None takes the clock's.
+    Jobs are counted by an axis; of a failed job's log, ``tails`` lines are read; ``now`` defaults to the clock's time.
     """
     now = time.time() if now is None else now
-    facts, listed, states = folder.facts(), folder.jobs(), folder.states()
-    counts: Counter[State] = Counter()
-    groups: dict[str, Counter[State]] = defaultdict(Counter)
-    running, failed, queued, waits = [], [], [], False
-    for job in listed:
-        state = states.get(job["name"])
-        shown = _shown(state, facts.started if facts else 0.0)
-        if state is not None and shown == "running":
-            running.append(_running(state, now))
-        elif state is not None and shown in ("failed", "skipped", "lost"):
-            failed.append(_failed(folder, state, shown, tails))
-        elif shown == "queued":
-            queued.append(job["name"])
-            waits = waits or (state is not None and state.owned)
-        counts[shown] += 1
-        groups[_group(job, by)][shown] += 1
+    facts, listed = folder.facts(), folder.jobs()
+    states = folder.states()
     known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
+    shown = {job["name"]: _shown(known.get(job["name"]), facts.started) for job in listed}
+    groups: dict[str, Counter[State]] = defaultdict(Counter)
+    for job in listed:
+        groups[_group(job, by)][shown[job["name"]]] += 1
+    counts = Counter(shown.values())
+    queued = [name for name, state in shown.items() if state == "queued"]
     cells = [job["name"] for job in listed if job["until"] == RESULT]
-    ready = sum(name in known and known[name].state == "done" for name in cells)
-    done = facts.done if facts else 0
+    running = [_running(state, now) for name, state in known.items() if shown[name] == "running"]
     return SweepStatus(
-        grid=facts.grid if facts else folder.root.name,
+        grid=facts.grid,
         folder=str(folder.root),
-        results=facts.results_dir if facts else "",
-        command=facts.command if facts else "",
+        results=facts.results_dir,
+        command=facts.command,
         last=max((state.updated for state in known.values()), default=None),
         counts={name: counts[name] for name in STATES},
         groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
-        cells=max(facts.cells if facts else 0, len(cells) + done),
-        ready=ready + done,
+        cells=max(facts.cells, len(cells) + facts.done),
+        ready=sum(name in known and known[name].state == "done" for name in cells) + facts.done,
         running=tuple(sorted(running, key=lambda one: -one.seconds)),
-        failed=tuple(failed),
+        failed=tuple(
+            _failed(folder, state, shown[name], tails)
+            for name, state in known.items()
+            if shown[name] in ("failed", "skipped", "lost")
+        ),
         queued=tuple(queued),
         seconds_left=_seconds_left(listed, known, now),
-        waits=waits,
+        waits=any(name in known and known[name].owned for name in queued),
     )
 
 
 def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
     """Seconds of wall-clock until all jobs are done, if as many run at a time as now; None where that is unknown.
 
-    A job takes the median of finished jobs of its kind, else its estimate.
+    A job takes the median of finished jobs of its kind (stage, backbone), else its estimate. A reference row is ready
+    in a moment, and no measure of a method.
     """
-    at_a_time = sum(state.state == "running" for state in states.values())
-    took, waiting = defaultdict(list), []
+    took: dict[Any, list[float]] = defaultdict(list)
+    waiting = []
     for job in listed:
-        state = states.get(job["name"])
+        state, request = states.get(job["name"]), job["request"]
+        kind = (job["until"], request["backbone"], request["method"] in REFERENCE_ROWS and job["until"] == RESULT)
         if state is None or state.state in ("queued", "running"):
-            waiting.append((job, state))
+            began = state.started if state is not None and state.state == "running" else None
+            waiting.append((kind, job.get("seconds"), now - (began or now)))
         elif state.state == "done" and state.seconds is not None:
-            took[_kind(job)].append(state.seconds)
+            took[kind].append(state.seconds)
     left = 0.0
-    for job, state in waiting:
-        alike = took[_kind(job)]
-        whole = median(alike) if alike else job.get("seconds")
+    for kind, estimate, elapsed in waiting:
+        whole = median(took[kind]) if took[kind] else estimate
         if whole is None:
             return None
-        began = state.started if state is not None and state.state == "running" else None
-        left += max(0.0, whole - (now - began if began is not None else 0.0))
+        left += max(0.0, whole - elapsed)
+    at_a_time = sum(state.state == "running" for state in states.values())
     return left / at_a_time if at_a_time else None
-
-
-def _kind(job: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """Jobs that take about as long. A reference row is ready in a moment, and no measure of a method."""
-    request = job["request"]
-    return job["until"], request["backbone"], request["method"] in REFERENCE_ROWS and job["until"] == RESULT
 
 
 def _shown(state: JobState | None, started: float) -> State:
@@ -194,11 +182,6 @@ def _running(state: JobState, now: float) -> RunningJob:
 
 def _failed(folder: SweepFolder, state: JobState, shown: State, tails: int) -> FailedJob:
     log = folder.log(state.job)
-    return FailedJob(
-        job=state.job,
-        state=shown,
-        attempt=state.attempts,
-        error=state.error or ("its process is gone" if shown == "lost" else ""),
-        log=str(log),
-        tail=tuple(tail(log, tails)) if tails and shown != "skipped" else (),
-    )
+    error = state.error or ("its process is gone" if shown == "lost" else "")
+    end = tuple(tail(log, tails)) if tails and shown != "skipped" else ()
+    return FailedJob(job=state.job, state=shown, attempt=state.attempts, error=error, log=str(log), tail=end)

@@ -14,7 +14,7 @@ import numpy as np
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.friedman import Diagram, Friedman, critical_difference, friedman
+from genrec_unlearn_bench.reporting.statistics.friedman import Friedman, critical_difference, friedman
 from genrec_unlearn_bench.reporting.statistics.ranks import tie_groups
 from genrec_unlearn_bench.reporting.wording import counted, listed, p_text
 
@@ -34,10 +34,9 @@ class Across:
 
     Attributes:
         standings: Best mean rank first; empty where no test was made.
-        found: The test; None where there is none.
         alpha: Level of the post-hocs.
         sentence: The test's outcome, or why there is none.
-        notes: Sentences for below it: what took part and what did not.
+        notes: What took part and what did not.
     """
 
     name: str
@@ -51,10 +50,10 @@ class Across:
     sentence: str
     notes: tuple[str, ...] = ()
 
-    def diagram(self) -> Diagram | None:
-        """The critical-difference diagram; None where no test was made."""
+    def diagram(self) -> dict[str, bytes]:
+        """The critical-difference diagram's files by format; none where no test was made."""
         if self.found is None:
-            return None
+            return {}
         # Friedman's rows are in the order of labels, the standings by rank.
         return critical_difference(self.found, sorted(place.label for place in self.standings), alpha=self.alpha)
 
@@ -71,13 +70,10 @@ def across(analysis: Analysis) -> tuple[Across, ...]:
 
 def _one_setup(blocks: Sequence[BlockAnalysis]) -> tuple[list[BlockAnalysis], tuple[str, ...]]:
     """One block for each task × backbone: of several setups the one with most rows, as they are not independent."""
-    best: dict[tuple[str, str], BlockAnalysis] = {}
+    setups: dict[tuple[str, str], list[BlockAnalysis]] = {}
     for block in blocks:
-        place = (block.block.key.task, block.block.key.backbone)
-        other = best.get(place)
-        if other is None or len(block.block.rows) > len(other.block.rows):
-            best[place] = block
-    kept = list(best.values())
+        setups.setdefault((block.block.key.task, block.block.key.backbone), []).append(block)
+    kept = [max(found, key=lambda block: len(block.block.rows)) for found in setups.values()]
     dropped = [block.block.key.title for block in blocks if block not in kept]
     note = (f"Further setups of a task and backbone count once; not counted: {listed(dropped)}.",) if dropped else ()
     return kept, note
@@ -103,8 +99,7 @@ def _compare(
     elif len(labels) < 3:
         sentence = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
     else:
-        scores = np.array([[found[label] for label in labels] for found in used])
-        test = friedman(scores)
+        test = friedman([[found[label] for label in labels] for found in used])
         standings = _standings(test, labels, protocol.alpha)
         differ = "the methods differ" if test.p <= protocol.alpha else "no difference between the methods is shown"
         sentence = (

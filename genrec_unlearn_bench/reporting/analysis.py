@@ -118,7 +118,7 @@ def analyse(
         baseline: Label of the row to test against; the protocol's where none is given. A block without such a row
             has no tests against it.
     """
-    chosen = primary if primary is not None else protocol.primary_measures()
+    chosen = primary if primary is not None else protocol.measures(protocol.primary)
     options: dict[str, Any] = {
         "measures": tuple(dict.fromkeys((*chosen, *measures))),
         "primary": chosen,

@@ -94,6 +94,10 @@ class Block:
     oracle: Row | None
 
     @cached_property
+    def by_label(self) -> Mapping[str, Row]:
+        return {row.label: row for row in self.rows}
+
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """All seeds of all rows, ascending."""
         return tuple(sorted({seed for row in self.rows for seed in row.results}))
@@ -146,20 +150,22 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
             submitted += 1
         else:
             chosen.append(result)
-    chosen = _once(chosen)
     left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
     left_out += [f"{submitted} runs of reference rows that belong to submissions"] if submitted else []
-    setups: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
-    for result in chosen:
+    places: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
+    for result in _once(chosen):
         place = (result.task, result.backbone_label, result.scale, _regime(result))
-        setups.setdefault(place, {}).setdefault(_setup(result), []).append(result)
+        places.setdefault(place, {}).setdefault(_setup(result), []).append(result)
     blocks: list[Block] = []
-    for (task, backbone, scale, regime), by_setup in sorted(setups.items()):
-        names = _setup_names([group[0] for group in by_setup.values()])
-        for name, group in zip(names, by_setup.values(), strict=True):
+    for (task, backbone, scale, regime), setups in sorted(places.items()):
+        names = _setup_names([group[0] for group in setups.values()])
+        for name, group in zip(names, setups.values(), strict=True):
             variant = ", ".join(part for part in (regime, name) if part)
-            for ruleset, members in _by_ruleset(group).items():
+            # A row without a configuration has nothing that could be tuned: it belongs to every ruleset.
+            rulesets = sorted({result.ruleset for result in group if not _free(result)}) or ["default"]
+            for ruleset in rulesets:
                 key = BlockKey(task, backbone, scale, ruleset, variant, regime)
+                members = [*filter(_free, group), *(r for r in group if not _free(r) and r.ruleset == ruleset)]
                 blocks.append(_block(key, members, protocol, left_out))
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
 
@@ -206,17 +212,7 @@ def _setup_names(firsts: Sequence[Result]) -> list[str]:
 
 
 def _free(result: Result) -> bool:
-    """Whether a result belongs to every ruleset: a row without a configuration has nothing that could be tuned."""
     return result.ruleset == "default" and (result.method in REFERENCE_ROWS or result.method_config == "{}")
-
-
-def _by_ruleset(group: Sequence[Result]) -> dict[str, list[Result]]:
-    free = [result for result in group if _free(result)]
-    rulesets = sorted({result.ruleset for result in group if not _free(result)}) or ["default"]
-    return {
-        name: [*free, *(result for result in group if not _free(result) and result.ruleset == name)]
-        for name in rulesets
-    }
 
 
 def _block(key: BlockKey, members: Sequence[Result], protocol: StatisticsProtocol, left_out: list[str]) -> Block:
@@ -225,48 +221,40 @@ def _block(key: BlockKey, members: Sequence[Result], protocol: StatisticsProtoco
         grouped.setdefault((result.method, result.source.name, result.method_config), []).append(result)
     labels = _labels(list(grouped))
     rows = []
-    for (method, _, _), runs in grouped.items():
-        kept = _one_version(runs)
-        older = len({result.key for result in runs} - {result.key for result in kept})
+    for group, runs in grouped.items():
+        method, kept = group[0], _one_version(runs)
+        older = len({result.key for result in runs} - {result.key for result in kept.values()})
         if older:
             left_out.append(f"{older} older runs of {method} in {key.title}")
-        kind: Literal["reference", "method"] = "reference" if method in protocol.references else "method"
-        by_seed = {result.seed: result for result in sorted(kept, key=lambda result: result.seed)}
-        rows.append(Row(labels[method, runs[0].source.name, runs[0].method_config], method, kind, by_seed))
+        rows.append(Row(labels[group], method, "reference" if method in protocol.references else "method", kept))
     place = {name: index for index, name in enumerate(protocol.references)}
     rows.sort(key=lambda row: (row.kind != "reference", place.get(row.method, 0), row.label))
     oracle = next((row for row in rows if row.method == protocol.oracle), None)
     return Block(key, tuple(rows), oracle)
 
 
-def _one_version(runs: Sequence[Result]) -> list[Result]:
-    """One result a seed, all from the version of the method that ran last; of repeats the fuller, then the newer."""
+def _one_version(runs: Sequence[Result]) -> dict[int, Result]:
+    """A result by seed, all from the version of the method that ran last; of repeats the fuller, then the newer."""
     newest = max(runs, key=lambda result: (result.created, result.key)).method_digest
+
+    def order(result: Result) -> tuple[int, str, str]:
+        return sum(value is not None for value in result.values.values()), result.created, result.key
+
     best: dict[int, Result] = {}
-    for result in runs:
+    for result in sorted(runs, key=order, reverse=True):
         if result.method_digest == newest:
-            other = best.get(result.seed)
-            if other is None or _order(result) > _order(other):
-                best[result.seed] = result
-    return list(best.values())
-
-
-def _order(result: Result) -> tuple[int, str, str]:
-    return sum(value is not None for value in result.values.values()), result.created, result.key
+            best.setdefault(result.seed, result)
+    return dict(sorted(best.items()))
 
 
 def _labels(groups: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
     """A label for each (method, source, configuration), different for each of a block."""
-    by_method: dict[str, list[tuple[str, str, str]]] = {}
-    for group in groups:
-        by_method.setdefault(group[0], []).append(group)
     out = {}
-    for method, members in by_method.items():
+    for method in dict.fromkeys(method for method, _, _ in groups):
+        members = [group for group in groups if group[0] == method]
         configs: list[dict[str, Any]] = [json.loads(config) for _, _, config in members]
-        fields = [name for config in configs for name in config]
-        differing = [
-            name for name in dict.fromkeys(fields) if len({json.dumps(config.get(name)) for config in configs}) > 1
-        ]
+        fields = dict.fromkeys(name for config in configs for name in config)
+        differing = [name for name in fields if len({json.dumps(config.get(name)) for config in configs}) > 1]
         several = len({source for _, source, _ in members}) > 1
         for group, config in zip(members, configs, strict=True):
             parts = [group[1] or "ours"] if several else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class PairedMeasure:
     """One measure of two rows.
 
     Attributes:
-        first, second: Both rows by themselves, with their equivalence to the oracle.
+        cells: Of both rows by themselves, with their equivalence to the oracle.
         difference: First minus second, corrected over the measures of the call; BETTER: the first is.
         detectable: The least true difference that this comparison finds with the protocol's power, at the family's
             first Holm step; None without spread or below two seeds.
@@ -42,8 +43,7 @@ class PairedMeasure:
     """
 
     measure: Measure
-    first: Cell
-    second: Cell
+    cells: tuple[Cell, Cell]
     difference: Difference
     detectable: float | None
     sentence: str
@@ -115,7 +115,7 @@ def compare_rows(
         detectable = detectable_difference(sd, difference.n, level, power=protocol.power) if sd > 0.0 else None
         sentence = f"{measure.title}: {_finding(difference, detectable, first.label, second.label, protocol)}"
         cells = analysis.cell(first, measure), analysis.cell(second, measure)
-        out.append(PairedMeasure(measure, *cells, difference, detectable, sentence))
+        out.append(PairedMeasure(measure, cells, difference, detectable, sentence))
     measured = np.isfinite(ours - theirs)
     shared = tuple(seed for j, seed in enumerate(block.seeds) if measured[:, j].any())
     notes = _notes(block, (first, second), shared, protocol)
@@ -160,30 +160,39 @@ def _notes(
 
 def pairs_document(found: Iterable[PairedBlock], protocol: StatisticsProtocol) -> dict[str, Any]:
     """The document of ``bench results compare --json``: differences are first minus second, numbers have six digits."""
+    blocks = [
+        {
+            **names_of(each.block.key),
+            "setup": each.block.key.variant,
+            "seeds": list(each.seeds),
+            "family": each.family,
+            "measures": [_measure(one, each) for one in each.measures],
+            "notes": list(each.notes),
+        }
+        for each in found
+    ]
     return {
         "kind": "genrec-unlearn-bench comparison",
         "schema_version": SCHEMA_VERSION,
         "protocol": protocol.model_dump(mode="json"),
-        "blocks": [
-            {
-                **names_of(each.block.key),
-                "setup": each.block.key.variant,
-                "seeds": list(each.seeds),
-                "family": each.family,
-                "measures": [_measure(one, each) for one in each.measures],
-                "notes": list(each.notes),
-            }
-            for each in found
-        ],
+        "blocks": blocks,
     }
 
 
 def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
     found = one.difference
+    sides = [
+        {
+            "label": row.label,
+            **numbers(cell, "mean", "sd"),
+            "n": cell.n,
+            "equivalence": cell.equivalence.verdict.value if cell.equivalence is not None else None,
+        }
+        for row, cell in zip((each.first, each.second), one.cells, strict=True)
+    ]
     return {
         "measure": one.measure.text,
-        "first": _side(each.first.label, one.first),
-        "second": _side(each.second.label, one.second),
+        **dict(zip(("first", "second"), sides, strict=True)),
         "difference": six(found.estimate),
         **numbers(found, "low", "high"),
         "n": found.n,
@@ -193,11 +202,6 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
         "detectable": six(one.detectable),
         "sentence": one.sentence,
     }
-
-
-def _side(label: str, cell: Cell) -> dict[str, Any]:
-    equivalence = cell.equivalence.verdict.value if cell.equivalence is not None else None
-    return {"label": label, **numbers(cell, "mean", "sd"), "n": cell.n, "equivalence": equivalence}
 
 
 def names_of(key: BlockKey) -> dict[str, str]:
@@ -224,36 +228,32 @@ def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: Statist
         print_sentences(console, (*sentences, *each.notes))
         console.print()
     tests = " and ".join(dict.fromkeys(f"{each.family}" for each in found))
-    console.print(
-        Text(
-            f"{protocol.name.capitalize()}: paired t over shared training seeds, Holm over the {tests} tests of a "
-            f"block, α = {protocol.alpha:g}; {protocol.confidence:.0%} t intervals; g: Hedges' g of the differences; "
-            f"the exact sign flip is given from {protocol.sign_flip_from} seeds up. A pair that was picked after a "
-            "look at a table needs that table's families instead (bench leaderboard)."
-        )
+    note = (
+        f"{protocol.name.capitalize()}: paired t over shared training seeds, Holm over the {tests} tests of a block, "
+        f"α = {protocol.alpha:g}; {protocol.confidence:.0%} t intervals; g: Hedges' g of the differences; the exact "
+        f"sign flip is given from {protocol.sign_flip_from} seeds up. A pair that was picked after a look at a table "
+        "needs that table's families instead (bench leaderboard)."
     )
+    console.print(Text(note))
 
 
 def _line(one: PairedMeasure) -> tuple[str, ...]:
     found, places = one.difference, decimals(one.measure.spec)
     return (
         f"{one.measure.title} {one.measure.arrow}".strip(),
-        _mean(one.first, places),
-        _mean(one.second, places),
+        *(_mean(cell, places) for cell in one.cells),
         interval_text(found.estimate, found.low, found.high, places),
-        p_text(found.p),
-        p_text(found.p_holm),
-        p_text(found.p_sign_flip),
+        *map(p_text, (found.p, found.p_holm, found.p_sign_flip)),
         "–" if found.effect is None else f"{found.effect:.2f}",
         str(found.n),
     )
 
 
 def _equivalence(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProtocol) -> str:
-    margin = next((c.equivalence.margin for c in (one.first, one.second) if c.equivalence is not None), None)
+    margin = next((cell.equivalence.margin for cell in one.cells if cell.equivalence is not None), None)
     parts = [
         f"{row.label} {cell.equivalence.verdict.value if cell.equivalence is not None else 'not tested'}"
-        for row, cell in ((each.first, one.first), (each.second, one.second))
+        for row, cell in zip((each.first, each.second), one.cells, strict=True)
         if row is not each.block.oracle
     ]
     allowed = f" (margin {margin:.2g})" if margin is not None else ""
@@ -271,6 +271,6 @@ def interval_text(estimate: float, low: float | None, high: float | None, places
     if six(estimate) is None:
         return "–"
     text = f"{'+' if estimate > 0 else ''}{fixed(estimate, places)}"
-    if six(low) is None or six(high) is None or low is None or high is None:
-        return bare(text)
-    return bare(f"{text} [{fixed(low, places)}, {fixed(high, places)}]")
+    if low is not None and high is not None and isfinite(low) and isfinite(high):
+        text += f" [{fixed(low, places)}, {fixed(high, places)}]"
+    return bare(text)

@@ -34,9 +34,8 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.sentences import legend, notes
+from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
-from genrec_unlearn_bench.reporting.titles import declared_controls
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
     Keeps,
@@ -47,7 +46,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     verdict_measures,
     verdicts,
 )
-from genrec_unlearn_bench.reporting.wording import listed, six
+from genrec_unlearn_bench.reporting.wording import counted, declared_controls, listed, six
 
 SCHEMA_VERSION = 2
 KEY_DIGITS = 10
@@ -131,38 +130,35 @@ def role_of(row: Row) -> str:
 
 @cache
 def _declared_controls() -> frozenset[str]:
-    sources = {name: entry.source for name, entry in methods().items() if entry.origin == "package"}
-    return declared_controls().union(
-        name
-        for name, source in sources.items()
-        if source is not None and not methods()[name].variant_of and source.read_text("utf-8").startswith('"""Control')
-    )
+    shipped = [each for each in methods().values() if each.origin == "package" and not each.variant_of]
+    own = [each.name for each in shipped if each.source and each.source.read_text("utf-8").startswith('"""Control')]
+    return declared_controls().union(own)
 
 
 def _measure(measure: Measure) -> dict[str, Any]:
     spec = measure.spec
-    low, high = spec.range
     return {
-        "metric": measure.metric,
-        "group": measure.group.value,
-        "side": measure.side,
-        "beam": measure.beam,
-        "title": spec.title,
-        "unit": spec.unit,
-        "better": measure.better.value,
+        **_attributes(measure, "metric", "group", "side", "beam"),
+        **_attributes(spec, "title", "unit"),
+        "better": measure.better,
         "decimals": decimals(spec),
-        "range": rounded([low, high]),
+        "range": rounded(spec.range),
         "about": spec.description,
     }
 
 
+def _attributes(found: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names}
+
+
 def _table(table: Table, *, brief: bool) -> dict[str, Any]:
     # The page has a legend of its own.
-    marks = legend(table, best="best", second="second") if brief else ()
+    marks = notes(table, best="best", second="second", template="legend.txt") if brief else ()
     return {
-        **{name: getattr(table, name) for name in ("name", "title", "scale", "ruleset")},
-        "regime": table.blocks[0].block.key.regime,
-        "caption": " ".join(table.caption.split()),
+        "name": table.name,
+        "title": table.layout.title,
+        **_attributes(table.key, "scale", "ruleset", "regime"),
+        "caption": " ".join(table.layout.caption.split()),
         "layout": table.layout.name,
         "columns": [
             {"task": c.top, "head": c.head, "measure": c.measure.text, "title": c.title} for c in table.columns
@@ -185,38 +181,34 @@ class _Layout(NamedTuple):
 def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: bool) -> dict[str, Any]:
     block = layouts[0].block.block
     rows = [row for row in block.rows if any(row.label in layout.shown for layout in layouts)]
-    key = block.key
-    judged = verdict_analysis(block, protocol)
-    analyses = {measure: each for each in [judged, *(one.block for one in layouts)] for measure in each.measures}
+    tested = verdict_analysis(block, protocol)
+    analyses = {measure: each for each in [tested, *(one.block for one in layouts)] for measure in each.measures}
     runs = [run for row in rows for run in row.results.values()]
-    first = runs[0]
+    found = _rows(rows, tested, protocol, brief=brief)
+    cells = {m.text: _cells([each.cell(row, m) for row in rows], m, each, brief=brief) for m, each in analyses.items()}
     return {
-        **{name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset", "regime")},
-        "setup": key.variant,
-        "title": key.title,
-        "seeds": list(block.seeds),
-        "baseline": judged.baseline.label if judged.baseline is not None else None,
+        **_attributes(block.key, "task", "backbone", "scale", "ruleset", "regime"),
+        "setup": block.key.variant,
+        "title": block.key.title,
+        "seeds": block.seeds,
+        "baseline": tested.baseline.label if tested.baseline is not None else None,
         "oracle": block.oracle.label if block.oracle is not None else None,
-        "encoder": first.encoder,
+        "encoder": runs[0].encoder,
         "environments": list(dict.fromkeys(_environment(run) for run in runs)),
         "commits": list(dict.fromkeys(_commit(run) for run in runs)),
         "created": [min(run.created for run in runs), max(run.created for run in runs)],
-        **({} if brief else {name: json.loads(getattr(first, name)) for name in ("backbone_config", "sid_config")}),
-        "rows": (found := _rows(rows, judged, protocol, brief=brief)),
+        **({} if brief else {name: json.loads(getattr(runs[0], name)) for name in ("backbone_config", "sid_config")}),
+        "rows": found,
         "summary": _summary(found),
-        "cells": {
-            measure.text: columns
-            for measure, each in analyses.items()
-            if (columns := _cells([each.cell(row, measure) for row in rows], measure, each, brief=brief))
-        },
+        "cells": {name: columns for name, columns in cells.items() if columns},
         "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
     }
 
 
 def _rows(
-    rows: Sequence[Row], judged: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
+    rows: Sequence[Row], tested: BlockAnalysis, protocol: StatisticsProtocol, *, brief: bool
 ) -> list[dict[str, Any]]:
-    found = [(row, verdicts(judged, row, protocol)) for row in rows]
+    found = [(row, verdicts(tested, row, protocol)) for row in rows]
     points = {
         row.label: (each.gap, each.kept)
         for row, each in found
@@ -228,16 +220,17 @@ def _rows(
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a block shows, in a sentence or two."""
-    judged = [(row["label"], row["kind"], row["verdicts"]) for row in rows if row["verdicts"] is not None]
-    idle = [label for label, _, found in judged if found["forgets"]["verdict"] == Forgets.NO_EFFECT]
+    found = {row["label"]: row["verdicts"] for row in rows if row["verdicts"] is not None}
+    kind = {row["label"]: row["kind"] for row in rows}
+    idle = [label for label, each in found.items() if each["forgets"]["verdict"] == Forgets.NO_EFFECT]
     without = f" Without any effect: {listed(idle)}." if idle else ""
-    if all(found["forgets"]["tone"] == Tone.OPEN or label in idle for label, _, found in judged):
+    if all(each["forgets"]["tone"] == Tone.OPEN or label in idle for label, each in found.items()):
         return f"Too few seeds to show anything: the numbers are here, in grey, and no verdicts.{without}"
-    forget = [one for one in judged if one[2]["forgets"]["verdict"] == Forgets.YES]
-    both = [one for one in forget if one[2]["keeps"]["verdict"] in (Keeps.EQUIVALENT, Keeps.BETTER)]
+    forget = [label for label, each in found.items() if each["forgets"]["verdict"] == Forgets.YES]
+    both = [label for label in forget if found[label]["keeps"]["verdict"] in (Keeps.EQUIVALENT, Keeps.BETTER)]
     names = [
-        listed(label for label, kind, _ in found if kind == wanted) or "none"
-        for wanted, found in (("method", forget), ("method", both), ("control", both))
+        listed(label for label in labels if kind[label] == wanted) or "none"
+        for wanted, labels in (("method", forget), ("method", both), ("control", both))
     ]
     return (
         f"Methods shown to forget as retraining does: {names[0]}. Of these, shown to keep retain quality: {names[1]}. "
@@ -247,12 +240,10 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, Any]:
     source, first, role = row.first.source, row.first, role_of(row)
-    judged = None
-    if role != "reference":
-        judged = {
-            name: _filled({"verdict": one.outcome, "tone": one.tone, "detail": one.detail, "sentence": one.sentence})
-            for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
-        }
+    shown = {
+        name: _filled({"verdict": one.outcome, **_attributes(one, "tone", "detail", "sentence")})
+        for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
+    }
     out = {
         "label": row.label,
         "method": row.method,
@@ -266,7 +257,7 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "command": first.command,
         "runs": [_run(run, brief=brief) for run in row.results.values()],
     }
-    return {"verdicts": judged, **_filled(out)}
+    return {"verdicts": None if role == "reference" else shown, **_filled(out)}
 
 
 def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +267,7 @@ def _filled(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(run: Result) -> str:
     found = run.environment
-    threads = f"{found.threads} {'thread' if found.threads == 1 else 'threads'}"
+    threads = counted(found.threads, "thread")
     return f"{found.device} ({found.device_name}), {found.precision}, {threads}, Python {found.python}"
 
 
@@ -289,11 +280,10 @@ def _run(run: Result, *, brief: bool) -> dict[str, Any]:
     if brief:
         return {"seed": run.seed, "key": run.key[:KEY_DIGITS]}
     return {
-        **{name: getattr(run, name) for name in ("seed", "key", "created", "diverged", "place", "command")},
+        **_attributes(run, "seed", "key", "created", "diverged", "place", "command"),
         "commit": _commit(run),
         "environment": _environment(run),
-        "notes": list(run.notes),
-        "suite_version": run.suite_version,
+        **_attributes(run, "notes", "suite_version"),
     }
 
 
@@ -312,9 +302,10 @@ def _measured(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def _verdicts(tests: Sequence[Any]) -> dict[str, list[Any]]:
-    """Verdicts of some tests as a column; null where one seed makes any test impossible."""
-    return _measured({"verdict": [test.verdict.value if test is not None and test.n > 1 else None for test in tests]})
+def _tests(tests: Sequence[Any], names: Sequence[str], places: int | None) -> dict[str, list[Any]]:
+    """Columns of some tests, and their verdicts; null where one seed makes any test impossible."""
+    verdict = [test.verdict if test is not None and test.n > 1 else None for test in tests]
+    return {**_columns(tests, names, places), **_measured({"verdict": verdict})}
 
 
 def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, brief: bool) -> dict[str, Any]:
@@ -327,9 +318,7 @@ def _cells(cells: Sequence[Cell], measure: Measure, block: BlockAnalysis, *, bri
     if not brief:
         out["seeds"] = rounded([cell.seeds for cell in cells])
     names = ("estimate",) if brief else ("estimate", "low90", "high90", "p", "n")
-    tests = [cell.equivalence for cell in cells]
-    equivalence = {**_columns(tests, names, places), **_verdicts(tests)}
-    if equivalence:
+    if equivalence := _tests([cell.equivalence for cell in cells], names, places):
         out["equivalence"] = {"margin": plain(six(block.margins.get(measure))), **equivalence}
     return out
 
@@ -341,20 +330,13 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
     columns = {}
     for measure in block.measures:
         cells = [block.cell(row, measure) for row in rows]
-        found: dict[str, Any] = _measured(
-            {
-                "mark": [cell.mark.value if cell.mark is not Mark.PLAIN else None for cell in cells],
-                "rank": [list(cell.rank) if cell.rank else None for cell in cells],
-                "letters": [cell.letters or None for cell in cells],
-            }
-        )
+        mark = [cell.mark if cell.mark is not Mark.PLAIN else None for cell in cells]
+        letters = [cell.letters or None for cell in cells]
+        found: dict[str, Any] = _measured({"mark": mark, "rank": [cell.rank for cell in cells], "letters": letters})
         tests = [cell.difference for cell in cells]
         names = ("p_holm",) if brief else ("p_holm", "n", "p", "p_sign_flip", "effect", "exact")
-        difference = {
-            **_columns(tests, ("estimate", "low", "high"), decimals(measure.spec) if brief else None),
-            **_columns(tests, names, 4 if brief else None),
-            **_verdicts(tests),
-        }
+        difference = _columns(tests, ("estimate", "low", "high"), decimals(measure.spec) if brief else None)
+        difference |= _tests(tests, names, 4 if brief else None)
         if difference and ("verdict" in difference or not brief):
             found["difference"] = difference
         if found:
@@ -372,14 +354,9 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
 def _across(each: Across) -> dict[str, Any]:
     return {
         "measure": each.measure.text,
-        "scale": each.scale,
-        "ruleset": each.ruleset,
-        "blocks": each.blocks,
+        **_attributes(each, "scale", "ruleset", "blocks"),
         "statistic": each.found.statistic if each.found is not None else None,
         "p": each.found.p if each.found is not None else None,
-        "standings": [
-            {"method": place.label, "mean_rank": place.mean_rank, "letters": place.letters} for place in each.standings
-        ],
-        "sentence": each.sentence,
-        "notes": list(each.notes),
+        "standings": [{"method": s.label, "mean_rank": s.mean_rank, "letters": s.letters} for s in each.standings],
+        **_attributes(each, "sentence", "notes"),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from genrec_unlearn_bench.reporting.wording import finite
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 LEAST_SEEDS = 2
-"""Fewer cannot be told from anything, so that they would be in every best set."""
+"""Fewer are separable from nothing, so that they would be in every best set."""
 SHARE = 3
 """A marked set holds at most one in so many of the ranked methods: a column that is bold throughout says nothing."""
 
@@ -71,26 +72,20 @@ def paired_differences(
         first, second: [K, S] values by seed; NaN = not measured.
         measures: [K] of each row of these.
     """
-    directed = [measure.better is not Better.NONE for measure in measures]
-    gains = np.stack(
-        [
-            _scores(a, m) - _scores(b, m) if is_directed else a - b
-            for a, b, m, is_directed in zip(first, second, measures, directed, strict=True)
-        ]
-    )
+    gains = np.array(first - second)
+    for i, measure in enumerate(measures):
+        if measure.better is not Better.NONE:
+            gains[i] = _scores(first[i], measure) - _scores(second[i], measure)
     shown = paired_tests(first - second, confidence=protocol.confidence)
     tests = paired_tests(gains)
     corrected = holm(tests.p)
-    flips = np.full(len(gains), np.nan)
-    enough = tests.n >= protocol.sign_flip_from
-    if enough.any():
-        flips[enough] = sign_flip(gains[enough])
+    flips = sign_flip(np.where((tests.n >= protocol.sign_flip_from)[:, None], gains, np.nan))
     out = []
-    for i, is_directed in enumerate(directed):
+    for i, measure in enumerate(measures):
         # Without variance p is the sign-flip's smallest, which few seeds cannot bring below alpha.
         if tests.n[i] < 2 or (tests.exact[i] and tests.p[i] > protocol.alpha):
             verdict = Verdict.UNDERPOWERED
-        elif not (corrected[i] <= protocol.alpha and is_directed):
+        elif not corrected[i] <= protocol.alpha or measure.better is Better.NONE:
             verdict = Verdict.NOT_SEPARABLE
         else:
             verdict = Verdict.BETTER if tests.estimate[i] > 0 else Verdict.WORSE
@@ -128,8 +123,7 @@ class Unmarked(StrEnum):
     UNORDERED = "a method outside the best set has a better mean than one in it"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Mark, ranks and letters of one row."""
 
     mark: Mark = Mark.PLAIN
@@ -137,15 +131,8 @@ class Place:
     letters: str = ""
 
 
-@dataclass(frozen=True)
-class Order:
-    """Order of the ranked rows on one measure.
-
-    Attributes:
-        places: By row.
-        tests: In the family of all pairs.
-        unmarked: Why no row is marked; None where the best set is.
-    """
+class Order(NamedTuple):
+    """Order of the ranked rows on one measure, and why no row is marked; None where the best set is."""
 
     places: Mapping[int, Place]
     tests: int
@@ -154,19 +141,15 @@ class Order:
 
 @dataclass(frozen=True)
 class Family:
-    """Measures of one block that are corrected together.
-
-    Attributes:
-        values: [measures, rows, seeds] of the whole block.
-        measures: Of the first axis.
-        members: Indices of the family's own measures.
-        ranked: Rows that take part.
-    """
+    """Measures of one block that are corrected together."""
 
     values: FloatArray
+    """[measures, rows, seeds] of the whole block."""
     measures: Sequence[Measure]
     members: Sequence[int]
+    """Indices of the family's own measures."""
     ranked: Sequence[int]
+    """Indices of the rows that take part."""
     protocol: StatisticsProtocol
 
     def against(self, base: int | None) -> dict[tuple[int, int], Difference]:
@@ -189,9 +172,7 @@ class Family:
     def orders(self, against: Mapping[tuple[int, int], Difference], *, letters: bool) -> dict[int, Order]:
         """The order by measure, from all pairs of rows that were measured, corrected over pairs × measures.
 
-        Args:
-            against: The tests against the baseline; a row that is worse is never marked.
-            letters: Whether rows get letters.
+        A row that is worse than the baseline, by the tests ``against`` it, is never marked.
         """
         turned = {m: _scores(self.values[m], self.measures[m]) for m in self.members}
         present = {m: [r for r in self.ranked if np.isfinite(turned[m][r]).any()] for m in self.members}

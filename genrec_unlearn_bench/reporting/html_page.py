@@ -11,7 +11,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,11 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
 from genrec_unlearn_bench.reporting.html_subjects import method_pages, task_pages
-from genrec_unlearn_bench.reporting.layouts import layouts
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, layouts
 from genrec_unlearn_bench.reporting.reported import Beside
-from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.selection import task_kinds, variants
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
+from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,7 +38,7 @@ SCALES = ("smoke", "small", "official", "paper")
 GROUPS = (("method", "Methods"), ("control", "Controls"), ("reference", "References"))
 OFFLINE = ("full",)
 """Layouts that have no room on the page: ``bench leaderboard --layout`` and the site's tables have them."""
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 def render_html(
@@ -68,99 +65,79 @@ def render_html(
     Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
     """
     results = [run for block in board.blocks for row in block.rows for run in row.results.values()]
-    content = _content(board, results, protocol, baseline, reported)
+    content = _content(board, protocol, baseline, reported)
     blocks = content["blocks"]
     roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
     pages = method_pages(list(roles))
     settings = Counter(field for page in pages.values() for field in page.fields)
-    submissions = {row.first.source.name: row.first.source for block in board.blocks for row in block.rows}
-    scripts = "\n".join(template_file("site", name) for name in SCRIPTS)
-    template = html_environment().get_template("page.html.j2")
-    return template.render(
-        title=TITLE,
-        document=content,
-        protocol=protocol,
-        order=sorted(range(len(blocks)), key=lambda place: (place != content["start"], place)),
-        groups=GROUPS,
-        rows_of=_rows_of,
-        methods=pages,
-        # With the same default in three methods or more.
-        shared=[field for field, number in settings.items() if number >= 3],
-        roles=roles,
-        tasks=task_pages(board.blocks, manifests=manifests, health=health),
-        submissions=[source for name, source in sorted(submissions.items()) if name],
-        code=code,
-        files=files,
-        results=len({(run.key, run.source.name) for run in results}),
-        style=template_file("site", "style.css"),
-        script=f"(() => {{\n'use strict';\n{scripts}\n}})();\n",
-        data=data_block(content),
+    submissions = {run.source.name: run.source for run in results if run.source.name}
+    scripts = "\n".join(leaderboard_text("templates", "site", name) for name in SCRIPTS)
+    return (
+        html_environment()
+        .get_template("page.html.j2")
+        .render(
+            title=TITLE,
+            document=content,
+            protocol=protocol,
+            order=sorted(range(len(blocks)), key=lambda place: (place != content["start"], place)),
+            groups=GROUPS,
+            rows_of=_rows_of,
+            methods=pages,
+            # With the same default in three methods or more.
+            shared=[field for field, number in settings.items() if number >= 3],
+            roles=roles,
+            tasks=task_pages(board.blocks, manifests=manifests, health=health),
+            submissions=[source for _, source in sorted(submissions.items())],
+            code=code,
+            files=files,
+            results=len({(run.key, run.source.name) for run in results}),
+            style=leaderboard_text("templates", "site", "style.css"),
+            script=f"(() => {{\n'use strict';\n{scripts}\n}})();\n",
+            data=data_block(content),
+        )
     )
 
 
 def data_block(content: Mapping[str, Any]) -> str:
     """The document as JSON that can stand inside a script element, as nothing in it can close that or open another."""
-    text = to_json(content).decode()
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return text
+    return to_json(content).decode().translate(_ESCAPES)
 
 
 def html_environment() -> Environment:
-    """Templates of pages: all values are escaped, and a name that is not there is a fault.
+    """Templates of pages: all values are escaped.
 
     Its filter ``inline_hash`` names an inline script or style as a content security policy does.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(
-        autoescape=True,
-        loader=FunctionLoader(lambda name: template_file("site", name)),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["inline_hash"] = _inline_hash
+    def inline_hash(text: str) -> str:
+        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+    environment = template_environment("site", autoescape=True, keep_trailing_newline=True)
+    environment.filters["inline_hash"] = inline_hash
     return environment
 
 
-def _inline_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def template_file(folder: str, name: str) -> str:
-    """The text of a file below ``leaderboard/templates``."""
-    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / folder / name
-    return place.read_text(encoding="utf-8")
-
-
 def _content(
-    board: Board,
-    results: Sequence[Result],
-    protocol: StatisticsProtocol,
-    baseline: str | None,
-    reported: Sequence[Beside] | None,
+    board: Board, protocol: StatisticsProtocol, baseline: str | None, reported: Sequence[Beside] | None
 ) -> dict[str, Any]:
     """The document of every layout that some result fills, at the protocol's beam."""
-    kinds, variant_of = task_kinds(results), variants()
     tables: list[Table] = []
     for name, layout in layouts(protocol.suite_protocol).items():
         if name not in OFFLINE:
             with suppress(DataMissing):
-                tables += make_tables(board, layout, protocol, kinds=kinds, baseline=baseline, variant_of=variant_of)
+                tables += make_tables(board, layout, protocol, baseline=baseline)
     content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
     if tables:
         content = document(tables, across=across(tables[0].analysis), reported=reported, brief=True)
-    blocks = content["blocks"]
-    start = max(range(len(blocks)), key=lambda place: _importance(blocks[place]), default=0)
+
+    def importance(place: int) -> tuple[int, int]:
+        block = content["blocks"][place]
+        scale = SCALES.index(block["scale"]) if block["scale"] in SCALES else -1
+        return scale, sum(len(row["runs"]) for row in block["rows"])
+
+    # The page opens on the largest scale, as small ones are for trying things, and there on the most runs.
+    start = max(range(len(content["blocks"])), key=importance, default=0)
     return {**content, "title": TITLE, "start": start}
-
-
-def _importance(block: Mapping[str, Any]) -> tuple[int, int]:
-    """The page opens on the largest scale, as small ones are for trying things, and there on the most runs."""
-    scale = SCALES.index(block["scale"]) if block["scale"] in SCALES else -1
-    return scale, sum(len(row["runs"]) for row in block["rows"])
 
 
 def _rows_of(block: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from genrec_unlearn_bench.data.catalogue import DatasetSpec, packaged_datasets
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
 from genrec_unlearn_bench.pipeline.results import MANIFEST
-from genrec_unlearn_bench.registry import Entry, methods
+from genrec_unlearn_bench.registry import Entry, class_attribute, methods
 from genrec_unlearn_bench.reporting.board import Block
 
 _ROOT = Path(genrec_unlearn_bench.__file__).parent
@@ -64,39 +65,6 @@ def method_pages(names: Sequence[str]) -> dict[str, MethodPage]:
     return {name: _method_page(known[name], known) if name in known else MethodPage() for name in (*names, *parents)}
 
 
-def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
-    """The settings of the method class in a file, inherited ones included, in the order in which a config has them."""
-    node = _classes(path).get(class_name)
-    assigned = [line for line in (node.body if node else ()) if isinstance(line, ast.Assign)]
-    configs = [ast.unparse(line.value) for line in assigned if ast.unparse(line.targets[0]) == "Config"]
-    levels = [level for name in configs for level in _lineage(path, name)]
-    search: dict[str, str] = {}
-    for level in reversed(levels):
-        search |= _declared_search(level)
-    fields = {field.name: field for level in reversed(levels) for field in _own_fields(level)}
-    return tuple(field._replace(search=search.get(field.name, "")) for field in fields.values())
-
-
-def _declared_search(node: ast.ClassDef) -> dict[str, str]:
-    """Field -> its values, from ``search = Search(…)`` in a class; a shared grid is named by a constant."""
-    for line in node.body:
-        if isinstance(line, ast.Assign) and _named(line) == "search" and isinstance(line.value, ast.Call):
-            return {word.arg: _values(word.value) for word in line.value.keywords if word.arg}
-    return {}
-
-
-def _values(value: ast.expr) -> str:
-    if isinstance(value, ast.Name):
-        home = _ROOT / "unlearning" / "search.py"
-        found = [line.value for line in _tree(home).body if isinstance(line, ast.Assign) and _named(line) == value.id]
-        return _plain(found[0]) if found else value.id
-    return "" if ast.unparse(value) == "None" else _plain(value)
-
-
-def _named(line: ast.Assign) -> str:
-    return ast.unparse(line.targets[0])
-
-
 def _method_page(entry: Entry, known: Mapping[str, Entry]) -> MethodPage:
     if entry.source is None:
         return MethodPage(entry)
@@ -105,13 +73,32 @@ def _method_page(entry: Entry, known: Mapping[str, Entry]) -> MethodPage:
     paper = f"https://arxiv.org/abs/{arxiv[1]}" if arxiv else ""
     if entry.variant_of:
         return MethodPage(entry, paper=paper)
-    return MethodPage(
-        entry,
-        paragraphs=tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()),
-        paper=paper,
-        variants=tuple(other for other in known.values() if other.variant_of == entry.name),
-        fields=config_fields(entry.source, entry.target.rpartition(":")[2]),
-    )
+    paragraphs = tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
+    variants = tuple(other for other in known.values() if other.variant_of == entry.name)
+    return MethodPage(entry, paragraphs, paper, variants, config_fields(entry.source, entry.target.rpartition(":")[2]))
+
+
+def config_fields(path: Path, class_name: str) -> tuple[ConfigField, ...]:
+    """The settings of the method class in a file, inherited ones included, in the order in which a config has them."""
+    node = _class(path, class_name)
+    config = class_attribute(node, "Config") if node else None
+    search: dict[str, str] = {}
+    fields: dict[str, ConfigField] = {}
+    for level in reversed(list(_lineage(path, config.id)) if isinstance(config, ast.Name) else []):
+        declared = class_attribute(level, "search")
+        if isinstance(declared, ast.Call):
+            search |= {word.arg: _values(word.value) for word in declared.keywords if word.arg}
+        fields |= {field.name: field for field in _own_fields(level)}
+    return tuple(field._replace(search=search.get(field.name, "")) for field in fields.values())
+
+
+def _values(value: ast.expr) -> str:
+    """The values that a search tries; those of a shared grid, which is named by a constant."""
+    if isinstance(value, ast.Name):
+        for line in _tree(_ROOT / "unlearning" / "search.py").body:
+            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == value.id:
+                return _plain(line.value)
+    return "" if ast.unparse(value) == "None" else _plain(value)
 
 
 @cache
@@ -119,22 +106,19 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _classes(path: Path) -> dict[str, ast.ClassDef]:
-    return {node.name: node for node in _tree(path).body if isinstance(node, ast.ClassDef)}
+def _class(path: Path, name: str) -> ast.ClassDef | None:
+    return next((node for node in _tree(path).body if isinstance(node, ast.ClassDef) and node.name == name), None)
 
 
 def _lineage(path: Path, name: str) -> Iterator[ast.ClassDef]:
     """A class and those it extends, as far as their source belongs to this package."""
-    node = _classes(path).get(name)
-    if node is None:
-        home = _imported_from(path, name)
-        if home is not None:
-            yield from _lineage(home, name)
-        return
-    yield node
-    for base in node.bases:
-        if isinstance(base, ast.Name):
-            yield from _lineage(path, base.id)
+    if node := _class(path, name):
+        yield node
+        for base in node.bases:
+            if isinstance(base, ast.Name):
+                yield from _lineage(path, base.id)
+    elif home := _imported_from(path, name):
+        yield from _lineage(home, name)
 
 
 def _imported_from(path: Path, name: str) -> Path | None:
@@ -157,13 +141,12 @@ def _own_fields(node: ast.ClassDef) -> Iterator[ConfigField]:
             continue
         if line.target.id.startswith("_") or ast.unparse(line.annotation).startswith("ClassVar"):
             continue
-        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
-        about = " ".join(text.split()) if isinstance(text, str) else ""
+        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
         default = line.value
         if isinstance(default, ast.Call) and ast.unparse(default.func) == "Field":
             given = {word.arg: word.value for word in default.keywords}
             default = given.get("default", default.args[0] if default.args else None)
-        yield ConfigField(line.target.id, _plain(default), about)
+        yield ConfigField(line.target.id, _plain(default), " ".join(str(text).split()))
 
 
 def _plain(value: ast.expr | None) -> str:
@@ -195,9 +178,7 @@ class TaskPage:
     @property
     def request(self) -> list[tuple[str, str]]:
         """Names and values of the request's fields."""
-        if self.spec is None:
-            return []
-        fields = self.spec.concept.model_dump(mode="json", exclude_none=True)
+        fields = self.spec.concept.model_dump(mode="json", exclude_none=True) if self.spec is not None else {}
         return [(name.replace("_", " ").capitalize(), _text(value)) for name, value in fields.items()]
 
     @property
@@ -211,6 +192,12 @@ class TaskPage:
         return [fact for fact in facts if fact[1]] + [("Note", note) for note in data.notes]
 
 
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:20])) + (f" … ({len(value)})" if len(value) > 20 else "")
+    return str(value)
+
+
 def task_pages(
     blocks: Sequence[Block], *, manifests: Path | None = None, health: Path | None = None
 ) -> dict[str, TaskPage]:
@@ -221,13 +208,18 @@ def task_pages(
         health: Folder with ``<task>-<backbone>-<scale>.json``, as ``bench data sids --json`` prints them.
     """
     out = {}
+    # Of what ships alone: a data folder of this machine would make pages that nobody else can make again.
+    shipped = tasks()
     for name in dict.fromkeys(block.key.task for block in blocks):
         mine = [block for block in blocks if block.key.task == name]
-        manifest = _manifest(name, mine, manifests)
-        # Of what ships alone: a data folder of this machine would make pages that nobody else can make again.
-        spec = tasks().get(name)
+        manifest, spec = _manifest(name, mine, manifests), shipped.get(name)
         dataset = spec.dataset if spec is not None else manifest.dataset if manifest is not None else ""
-        out[name] = TaskPage(spec, dataset, packaged_datasets().get(dataset), manifest, _health(mine, health))
+        reports = {}
+        for backbone, scale in dict.fromkeys((block.key.backbone, block.key.scale) for block in mine):
+            path = health / f"{name}-{backbone}-{scale}.json".replace("/", "_") if health is not None else None
+            if path is not None and path.is_file():
+                reports[f"{backbone}, {scale}"] = json.loads(path.read_bytes())
+        out[name] = TaskPage(spec, dataset, packaged_datasets().get(dataset), manifest, reports)
     return out
 
 
@@ -241,22 +233,6 @@ def _manifest(name: str, blocks: Sequence[Block], folder: Path | None) -> TaskMa
 
 
 def _read_manifest(path: Path) -> TaskManifest | None:
-    try:
+    with suppress(OSError, ValidationError):
         return TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
-
-
-def _health(blocks: Sequence[Block], folder: Path | None) -> dict[str, Mapping[str, Any]]:
-    out = {}
-    for backbone, scale, task in dict.fromkeys((b.key.backbone, b.key.scale, b.key.task) for b in blocks):
-        path = folder / f"{task}-{backbone}-{scale}.json".replace("/", "_") if folder is not None else None
-        if path is not None and path.is_file():
-            out[f"{backbone}, {scale}"] = json.loads(path.read_bytes())
-    return out
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value[:20])) + (f" … ({len(value)})" if len(value) > 20 else "")
-    return str(value)
+    return None

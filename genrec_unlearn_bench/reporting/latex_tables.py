@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +23,14 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
-from genrec_unlearn_bench.reporting.wording import bare, fixed
+from genrec_unlearn_bench.reporting.wording import (
+    backbone_title,
+    bare,
+    fixed,
+    row_title,
+    task_title,
+    template_environment,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -56,22 +61,10 @@ _UNITS = {"seconds": "s", "MiB": "MiB"}
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    folder = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "latex"
-    return Environment(  # noqa: S701 - values are TeX, escaped where they are made; HTML's escapes would break it
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        block_start_string="((*",
-        block_end_string="*))",
-        variable_start_string="(((",
-        variable_end_string=")))",
-        comment_start_string="((=",
-        comment_end_string="=))",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
+    marks = {"block_start": "((*", "block_end": "*))", "variable_start": "(((", "variable_end": ")))"}
+    marks |= {"comment_start": "((=", "comment_end": "=))"}
+    options = {f"{name}_string": mark for name, mark in marks.items()}
+    return template_environment("latex", keep_trailing_newline=True, **options)
 
 
 def template(name: str) -> Template:
@@ -209,14 +202,14 @@ def _long_parts(sections: Sequence[Section]) -> list[tuple[tuple[Section, ...], 
 
 
 def _floats(table: Table) -> list[str]:
-    title = f"{escape(table.title)} ({escape(table.ruleset)}, {escape(table.scale)})"
+    title = f"{escape(table.layout.title)} ({escape(table.key.ruleset)}, {escape(table.key.scale)})"
     out = []
     for page in pages_of(table):
         first, last = page.number == 1, page.number == page.total
         part = "" if page.total == 1 else f", part {page.number} of {page.total}"
         text = template("table.tex").render(
             environment="table*" if page.width > ONE_COLUMN else "table",
-            caption=f"{title}{part}." + (f" {escape(table.caption)}" if first else ""),
+            caption=f"{title}{part}." + (f" {escape(table.layout.caption)}" if first else ""),
             short=title,
             label=f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
             again=not first,

@@ -11,53 +11,26 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from genrec_unlearn_bench.errors import ConfigError
 
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}",
-    # After the \\ of the line before, these would be read as its arguments.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-}
+_NAMES = "backslash asciicircum asciitilde less greater bar quotedbl asciigrave"
+_SPECIAL = {character: rf"\text{name}{{}}" for character, name in zip('\\^~<>|"`', _NAMES.split(), strict=True)}
+_SPECIAL |= {character: f"\\{character}" for character in "{}$&#%_"}
+# After the \\ of the line before, these would be read as its arguments.
+_SPECIAL |= {character: f"{{{character}}}" for character in "[]*"}
 _LIGATURES = "-,'"
 """Two of a kind in a row would be printed as another character."""
 
-_MATHS = {
-    "↓": r"\downarrow",
-    "↑": r"\uparrow",
-    "→": r"\rightarrow",
-    "±": r"\pm",
-    "×": r"\times",
-    "−": "-",
-    "≤": r"\leq",
-    "≥": r"\geq",
-    "≈": r"\approx",
-    "†": r"\dagger",
-    "⁺": "^{+}",
-    "⁻": "^{-}",
-}
-_GREEK = "αβγδεηθλμπρστφχωΓΔΘΛΣΦΩ"
+_SYMBOLS = "↓↑→±×≤≥≈†αβγδεηθλμπρστφχωΓΔΘΛΣΦΩ"
 _COMMANDS = (
+    "downarrow uparrow rightarrow pm times leq geq approx dagger "
     "alpha beta gamma delta varepsilon eta theta lambda mu pi rho sigma tau varphi chi omega "
     "Gamma Delta Theta Lambda Sigma Phi Omega"
 )
-_MATHS |= {letter: f"\\{name}" for letter, name in zip(_GREEK, _COMMANDS.split(), strict=True)}
+_MATHS = {letter: f"\\{name}" for letter, name in zip(_SYMBOLS, _COMMANDS.split(), strict=True)}
+_MATHS |= {"−": "-", "⁺": "^{+}", "⁻": "^{-}"}
 
 _LETTERS = frozenset(
     # Latin-1 without its controls, the no-break space and the soft hyphen.
@@ -74,19 +47,14 @@ SHOWN = 12
 def escape(text: str) -> str:
     """TeX that prints ``text`` and does nothing else, on one line."""
     out: list[str] = []
-    run: list[str] = []
-    before = ""
-    for character in [*unicodedata.normalize("NFC", " ".join(text.split())), ""]:
-        found = _one(character)
-        if found is None:
-            run.append(f"{ord(character):04X}")
+    for known, run in groupby(unicodedata.normalize("NFC", " ".join(text.split())), lambda c: _one(c) is not None):
+        if known:
+            pairs = pairwise(["", *run])
+            out += [("{}" if one == before and one in _LIGATURES else "") + (_one(one) or "") for before, one in pairs]
         else:
-            if run:
-                more = f" … {len(run) - SHOWN} more" if len(run) > SHOWN else ""
-                out.append(f"{{[}}U+{' '.join(run[:SHOWN])}{more}{{]}}")
-                run = []
-            out.append("{}" + found if character and character == before and character in _LIGATURES else found)
-        before = character
+            codes = [f"{ord(character):04X}" for character in run]
+            more = f" … {len(codes) - SHOWN} more" if len(codes) > SHOWN else ""
+            out.append(f"{{[}}U+{' '.join(codes[:SHOWN])}{more}{{]}}")
     return "".join(out)
 
 
@@ -116,8 +84,6 @@ def label(text: str) -> str:
 
 def _one(character: str) -> str | None:
     """TeX for one character; None where pdflatex has no letter for it."""
-    if character == "":
-        return ""
     if character in _SPECIAL:
         return _SPECIAL[character]
     if " " <= character <= "~" or (character in _LETTERS and character not in _MATHS):
@@ -135,17 +101,15 @@ COMMANDS = frozenset(
     {
         # Accents, letters of other alphabets, then what titles are set with.
         *"\"'`^~=.-&%$#_{}/,; uvHtcdbrkoOlLij",
-        *("ss", "ae", "AE", "oe", "OE", "aa", "AA"),
-        *("emph", "textit", "textbf", "textsc", "texttt", "textrm", "textsuperscript", "textendash", "url"),
+        *["ss", "ae", "AE", "oe", "OE", "aa", "AA"],
+        *["emph", "textit", "textbf", "textsc", "texttt", "textrm", "textsuperscript", "textendash", "url"],
     }
 )
 _AS_MISC = frozenset(("online", "software", "dataset"))
 """Types that BibTeX's own styles do not know."""
-TYPES = _AS_MISC | frozenset(
-    (
-        *("article", "book", "booklet", "conference", "inbook", "incollection", "inproceedings", "manual"),
-        *("mastersthesis", "misc", "phdthesis", "proceedings", "techreport", "unpublished"),
-    )
+TYPES = _AS_MISC.union(
+    ["article", "book", "booklet", "conference", "inbook", "incollection", "inproceedings", "manual"],
+    ["mastersthesis", "misc", "phdthesis", "proceedings", "techreport", "unpublished"],
 )
 _PLAIN_FIELDS = frozenset(("url", "doi", "eprint", "issn", "isbn"))
 _COMMAND = re.compile(r"\\([A-Za-z]+|.|$)", re.DOTALL)
@@ -187,9 +151,7 @@ class BibEntry:
 
 def parse_bibtex(text: str, *, where: str, longest: int | None = LONGEST) -> tuple[BibEntry, ...]:
     """The entries of a text of at most ``longest`` characters. Raises ConfigError with all faults."""
-    entries, faults = _read(text[:longest])
-    if longest is not None and len(text) > longest:
-        faults.append(f"more than {longest:,} characters of BibTeX")
+    entries, faults = _read(text, longest)
     if faults:
         raise ConfigError(faults, where=where, hint="write plain BibTeX entries: @article{key, title = {…}, …}")
     return entries
@@ -197,17 +159,14 @@ def parse_bibtex(text: str, *, where: str, longest: int | None = LONGEST) -> tup
 
 def bibtex_faults(text: str) -> tuple[str, ...]:
     """Faults of a text of BibTeX; empty for a good one."""
-    try:
-        parse_bibtex(text, where="")
-    except ConfigError as fault:
-        return tuple(fault.faults)
-    return ()
+    return tuple(_read(text, LONGEST)[1])
 
 
-def _read(text: str) -> tuple[tuple[BibEntry, ...], list[str]]:
+def _read(text: str, longest: int | None) -> tuple[tuple[BibEntry, ...], list[str]]:
     """The entries, and faults; reading ends at the first fault of the grammar."""
     out: dict[str, BibEntry] = {}
     faults: list[str] = []
+    more, text = longest is not None and len(text) > longest, text[:longest]
     at = _after(_BETWEEN, text, 0)
     while at < len(text):
         head = _HEAD.match(text, at)
@@ -224,10 +183,9 @@ def _read(text: str) -> tuple[tuple[BibEntry, ...], list[str]]:
         fields: dict[str, str] = {}
         while field := _FIELD.match(text, at):
             at = field.end()
-            name = field["name"].lower()
+            name, value = field["name"].lower(), field["value"]
             if name in fields:
                 faults.append(f"{key}: two fields {name!r}")
-            value = field["value"]
             fields[name] = _checked(key, name, value if value.isdigit() else value[1:-1], faults)
         end = _after(_END, text, at)
         if end == at:
@@ -240,7 +198,7 @@ def _read(text: str) -> tuple[tuple[BibEntry, ...], list[str]]:
         at = _after(_BETWEEN, text, end)
     if not out and not faults:
         faults.append("there is no entry")
-    return tuple(out.values()), faults
+    return tuple(out.values()), [*faults, *([f"more than {LONGEST:,} characters of BibTeX"] if more else [])]
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:

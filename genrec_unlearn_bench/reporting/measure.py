@@ -18,7 +18,6 @@ Number = TypeVar("Number", float, "NDArray[np.float64]")
 GAP = "gap."
 """Prefix of measures that are taken against the oracle's row, seed by seed, when a board is made. The ``gap.*`` of a
 single record knows one oracle only and is not used."""
-
 _WITHOUT_BEAM = frozenset(
     {
         *("overlap", "overlap-change", "cost", "stream"),
@@ -26,42 +25,8 @@ _WITHOUT_BEAM = frozenset(
     }
 )
 """Families of metrics."""
-
-_SIDES = {
-    Group.FORGET: "forget",
-    Group.RETAIN: "retain",
-    Group.NEIGHBOURS: "neighbours",
-    Group.REST: "rest",
-    Group.NEAR: "retain-near",
-    Group.ALL: "",
-}
-
-_COSTS = {
-    name: MetricSpec(
-        name=name,
-        title=title,
-        better={Group.ALL: Better.LOWER},
-        range=(0.0, math.inf),
-        unit=unit,
-        description=f"Wall-clock of {what}.",
-        source="protocol sec. 4",
-    )
-    for name, title, unit, what in (
-        (
-            "cost.tuning-seconds",
-            "Tuning",
-            "seconds",
-            "trying configurations before this one was chosen, validation included",
-        ),
-        (
-            "cost.total-share",
-            "% of retraining",
-            "%",
-            "unlearning and tuning together, as a share of that of training the oracle",
-        ),
-    )
-}
-"""Costs that no record lists among its metrics; they follow from its other fields (``results``)."""
+_SIDES = {group: group.value.removeprefix("retain-") for group in Group} | {Group.NEAR: "retain-near", Group.ALL: ""}
+_ARROWS = {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→0", Better.NONE: ""}
 
 
 class Measure(NamedTuple):
@@ -82,8 +47,8 @@ class Measure(NamedTuple):
         Raises UnknownName for a metric that is not declared, UsageError for a group it is not declared for.
         """
         head, slash, tail = text.partition("/")
-        side, colon, metric = head.partition(":")
-        spec = _spec(metric if colon else head)
+        side, colon, metric = head.rpartition(":")
+        spec = _spec(metric)
         groups = {_SIDES[group] or group.value: group for group in spec.better} | {g.value: g for g in spec.better}
         if (colon and side not in groups) or (not colon and len(spec.better) != 1):
             hint = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
@@ -125,8 +90,8 @@ class Measure(NamedTuple):
 
     @property
     def arrow(self) -> str:
-        """↓, ↑, → 0 (the nearer to the oracle the better) or nothing."""
-        return {Better.LOWER: "↓", Better.HIGHER: "↑", Better.ORACLE: "→0", Better.NONE: ""}[self.better]
+        """↓, ↑, →0 (the nearer to the oracle the better) or nothing."""
+        return _ARROWS[self.better]
 
     def score(self, value: Number) -> Number | None:
         """The value, or values, turned so that more is better; None for a measure without a direction."""
@@ -137,8 +102,7 @@ class Measure(NamedTuple):
                 return -value
             case Better.ORACLE:
                 return -abs(value)
-            case _:
-                return None
+        return None
 
 
 def listed(metric: str) -> bool:
@@ -156,3 +120,24 @@ TUNING_SECONDS = Measure("cost.tuning-seconds", Group.ALL)
 TOTAL_SHARE = Measure("cost.total-share", Group.ALL)
 RECORDED_COSTS = (TUNING_SECONDS, TOTAL_SHARE)
 """Costs that a record need not hold; where it does not, tables have a dash."""
+
+
+def _cost(measure: Measure, title: str, unit: str, what: str) -> MetricSpec:
+    return MetricSpec(
+        name=measure.metric,
+        title=title,
+        better={Group.ALL: Better.LOWER},
+        range=(0.0, math.inf),
+        unit=unit,
+        description=f"Wall-clock of {what}.",
+        source="protocol sec. 4",
+    )
+
+
+_TUNING = "trying configurations before this one was chosen, validation included"
+_TOTAL = "unlearning and tuning together, as a share of that of training the oracle"
+_COSTS = {
+    TUNING_SECONDS.metric: _cost(TUNING_SECONDS, "Tuning", "seconds", _TUNING),
+    TOTAL_SHARE.metric: _cost(TOTAL_SHARE, "% of retraining", "%", _TOTAL),
+}
+"""Costs that no record lists among its metrics; they follow from its other fields (``results``)."""

@@ -1,29 +1,34 @@
 """Every format's files from one set of tables: what ``bench leaderboard`` prints or writes, and the published site.
 
-The renderers know nothing of files; here is which of them makes which file, and which file is the one to look at.
 Nothing but the results of a leaderboard's folder goes into its site, so anybody can make it again and compare bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.layouts import Layout, layouts
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, statistics_protocol
+from genrec_unlearn_bench.reporting.document import render_json
+from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, reported_csv, wide_csv
+from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
+from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
+from genrec_unlearn_bench.reporting.html_page import render_html
+from genrec_unlearn_bench.reporting.latex_tables import render_latex
+from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
+from genrec_unlearn_bench.reporting.protocol import Layout, StatisticsProtocol, layouts, statistics_protocol
 from genrec_unlearn_bench.reporting.reported import Beside, beside
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.selection import Selection, narrowed, task_kinds, variants
+from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
 SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
-"""Ends of a file's name, with the format that each stands for."""
 SITE = "site"
 """Folder of the published site in a leaderboard's."""
 SITE_FORMATS = ("md", "csv", "latex")
@@ -34,13 +39,16 @@ class Output:
     """One file.
 
     Attributes:
-        name: Inside the folder that was asked for.
-        role: The file to look at, what it needs beside it, or a further file that only a folder gets.
+        role: ``main`` is the file to look at, ``beside`` what it needs, ``further`` what only a folder gets.
     """
 
     name: str
     content: str | bytes
     role: str = "main"
+
+    @property
+    def data(self) -> bytes:
+        return self.content if isinstance(self.content, bytes) else self.content.encode("utf-8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +56,7 @@ class Report:
     """All that a format can show of one call.
 
     Attributes:
-        reported: Published numbers beside ours; None where they were not asked for.
+        reported: Published numbers beside ours; None where they were not requested.
         stem: Of file names: the layout's name.
     """
 
@@ -66,8 +74,6 @@ def make_report(
     layout: Layout,
     protocol: StatisticsProtocol,
     *,
-    kinds: Mapping[str, str],
-    variant_of: Mapping[str, str],
     wanted: Selection | None = None,
     beam: int | None = None,
     baseline: str | None = None,
@@ -82,27 +88,21 @@ def make_report(
         DataMissing: No result fits the layout.
         UnknownName: No block has a row of the baseline's name.
     """
-    if baseline is not None:
-        labels = {row.label for block in board.blocks for row in block.rows}
-        if baseline not in labels:
-            raise UnknownName("row", baseline, labels)
-    tables = make_tables(board, layout, protocol, kinds=kinds, beam=beam, baseline=baseline, variant_of=variant_of)
+    labels = {row.label for block in board.blocks for row in block.rows}
+    if baseline is not None and baseline not in labels:
+        raise UnknownName("row", baseline, labels)
+    tables = make_tables(board, layout, protocol, beam=beam, baseline=baseline)
     if wanted is not None:
         tables = tuple(table for each in tables if (table := narrowed(each, wanted)).sections)
     if not tables:
+        shown = [f"requests of the kind {' or '.join(layout.kinds)}"] if layout.kinds else []
+        shown += ["methods with variants"] if layout.rows == "variants" else []
         raise DataMissing(
-            f"the layout {layout.name!r} shows {_shows(layout)}, and no result is of that sort",
+            f"the layout {layout.name!r} shows {' and '.join(shown) or 'nothing'}, and no result is of that sort",
             hint="take another --layout, or run what it shows",
         )
-    return Report(
-        board=board,
-        protocol=protocol,
-        tables=tables,
-        across=across(tables[0].analysis),
-        reported=beside(tables) if compare_reported else None,
-        baseline=baseline,
-        stem=layout.name,
-    )
+    compared, published = across(tables[0].analysis), beside(tables) if compare_reported else None
+    return Report(board, protocol, tables, compared, published, baseline, layout.name)
 
 
 def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool = False) -> tuple[Output, ...]:
@@ -111,38 +111,39 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
     Args:
         standalone: LaTeX as a whole document.
         bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
-
-    Raises UnknownName for a format that there is not.
     """
-    tables, compared, published = report.tables, report.across, report.reported
+    tables, stem, reported = report.tables, report.stem, report.reported
+    shown: dict[str, Any] = {"across": report.across, "reported": reported}
+    out: list[Output]
     match format_:
         case "terminal":
-            from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
-
-            return (Output(f"{report.stem}.txt", render_terminal(tables, across=compared, reported=published)),)
+            out = [Output(f"{stem}.txt", render_terminal(tables, **shown))]
         case "md":
-            from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
-
-            figures = _figures(compared, svg=True)
-            return (
-                Output(
-                    f"{report.stem}.md",
-                    render_markdown(tables, across=compared, reported=published, figures=bool(figures)),
-                ),
-                *figures,
-            )
+            figures = _figures(report, "svg")
+            out = [Output(f"{stem}.md", render_markdown(tables, **shown, figures=bool(figures))), *figures]
         case "csv":
-            return _csv(report)
+            out = [Output(f"{stem}-long.csv", long_csv(tables))]
+            out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in tables]
+            out += [Output(f"{stem}-across.csv", across_csv(report.across), "further")]
+            out += [] if reported is None else [Output(f"{stem}-reported.csv", reported_csv(reported), "further")]
         case "json":
-            from genrec_unlearn_bench.reporting.document import render_json
-
-            return (Output(f"{report.stem}.json", render_json(tables, across=compared, reported=published)),)
+            out = [Output(f"{stem}.json", render_json(tables, **shown))]
         case "html":
-            return _html(report)
+            page = render_html(report.board, report.protocol, baseline=report.baseline, reported=reported)
+            out = [Output("index.html", page), *_figures(report, "svg")]
         case "latex":
-            return _latex(report, standalone=standalone, bib=bib)
+            out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone, reported=reported))]
+            out += [Output(f"{stem}.bib", bibliography(tables).text, "beside")] if bib else []
+            out += [Output(f"{stem}-statistics.tex", statistics_paragraph(tables), "further")]
+            out += _figures(report, "pdf")
         case _:
             raise UnknownName("format", format_, FORMATS)
+    return tuple(out)
+
+
+def _figures(report: Report, form: str) -> list[Output]:
+    drawn = [(each.name, each.diagram()) for each in report.across]
+    return [Output(f"{name}.{form}", files[form], "beside") for name, files in drawn if files]
 
 
 def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]:
@@ -153,64 +154,16 @@ def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]
     single = not out.is_dir() and out.suffix.lower() in SUFFIXES
     written = []
     for file in files:
-        if not single:
-            place = out / file.name
-        elif file.role == "main":
-            place = out
-        elif file.role == "further":
+        if single and file.role == "further":
             continue
-        else:
+        place = out / file.name
+        if single:
             # The bibliography by the main file's name, figures by their own.
-            place = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
-        atomic_bytes(place, file.content if isinstance(file.content, bytes) else file.content.encode("utf-8"), option)
+            beside_it = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
+            place = out if file.role == "main" else beside_it
+        atomic_bytes(place, file.data, option)
         written.append(place)
     return written
-
-
-def _shows(layout: Layout) -> str:
-    kinds = f"requests of the kind {' or '.join(layout.kinds)}" if layout.kinds else ""
-    rows = "methods with variants" if layout.rows == "variants" else ""
-    return " and ".join(part for part in (kinds, rows) if part) or "nothing"
-
-
-def _csv(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, reported_csv, wide_csv
-
-    out = [Output(f"{report.stem}-long.csv", long_csv(report.tables))]
-    out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in report.tables]
-    out.append(Output(f"{report.stem}-across.csv", across_csv(report.across), "further"))
-    if report.reported is not None:
-        out.append(Output(f"{report.stem}-reported.csv", reported_csv(report.reported), "further"))
-    return tuple(out)
-
-
-def _html(report: Report) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.html_page import render_html
-
-    page = render_html(report.board, report.protocol, baseline=report.baseline, reported=report.reported)
-    return (Output("index.html", page), *_figures(report.across, svg=True))
-
-
-def _latex(report: Report, *, standalone: bool, bib: bool) -> tuple[Output, ...]:
-    from genrec_unlearn_bench.reporting.latex_tables import render_latex
-    from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
-
-    text = render_latex(report.tables, standalone=standalone, reported=report.reported)
-    out = [Output(f"{report.stem}.tex", text)]
-    if bib:
-        out.append(Output(f"{report.stem}.bib", bibliography(report.tables).text, "beside"))
-    out.append(Output(f"{report.stem}-statistics.tex", statistics_paragraph(report.tables), "further"))
-    return (*out, *_figures(report.across, svg=False))
-
-
-def _figures(found: Sequence[Across], *, svg: bool) -> tuple[Output, ...]:
-    out: list[Output] = []
-    for each in found:
-        diagram = each.diagram()
-        if diagram is not None:
-            content = diagram.svg if svg else diagram.pdf
-            out.append(Output(f"{each.name}.{'svg' if svg else 'pdf'}", content, "beside"))
-    return tuple(out)
 
 
 def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:
@@ -225,9 +178,9 @@ def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:
     """
     files: dict[str, bytes] = {}
     newest = max(result.protocol_version for result in results)
-    for version in sorted({result.protocol_version for result in results}, reverse=True):
-        chosen = [result for result in results if result.protocol_version == version]
+    for version in {result.protocol_version for result in results}:
         place, code = ("", "../../") if version == newest else (f"protocol-{version}/", "../../../")
+        chosen = [result for result in results if result.protocol_version == version]
         found = _protocol_files(chosen, statistics_protocol(version), root=root, code=code)
         files |= {f"{place}{name}": content for name, content in found.items()}
     return dict(sorted(files.items()))
@@ -237,21 +190,16 @@ def _protocol_files(
     results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path, code: str
 ) -> dict[str, bytes]:
     """The pages of one protocol's results; ``code`` leads from them to the repository."""
-    from genrec_unlearn_bench.reporting.html_page import render_html
-
-    board = make_board(results, protocol)
-    kinds = task_kinds(results)
+    board, known = make_board(results, protocol), layouts(protocol.suite_protocol)
     files: dict[str, bytes] = {}
-    known = layouts(protocol.suite_protocol)
     for layout in known.values():
         try:
-            report = make_report(board, layout, protocol, kinds=kinds, variant_of=variants())
+            report = make_report(board, layout, protocol)
         except DataMissing:
             # No result of this sort has been published yet.
             continue
-        for output in (each for name in SITE_FORMATS for each in outputs(report, name, standalone=True, bib=True)):
-            content = output.content
-            files[f"tables/{output.name}"] = content if isinstance(content, bytes) else content.encode("utf-8")
+        for name in SITE_FORMATS:
+            files |= {f"tables/{each.name}": each.data for each in outputs(report, name, standalone=True, bib=True)}
     linked = [f"tables/{layout}{ending}" for layout in known for ending in (".md", "-long.csv", ".tex")]
     page = render_html(
         board,
@@ -261,8 +209,7 @@ def _protocol_files(
         code=code,
         files=[name for name in linked if name in files],
     )
-    files["index.html"] = page.encode("utf-8")
-    return files
+    return {**files, "index.html": page.encode("utf-8")}
 
 
 def differences(files: dict[str, bytes], folder: Path) -> tuple[str, ...]:

@@ -21,15 +21,13 @@ from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.facts import Facts, facts
 from genrec_unlearn_bench.reporting.latex_text import BibEntry, parse_bibtex, shorten
-from genrec_unlearn_bench.reporting.selection import variants
-from genrec_unlearn_bench.reporting.sentences import Cited, amount, in_latex, sentences
+from genrec_unlearn_bench.reporting.sentences import Cited, Facts, amount, facts, in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import listed
+from genrec_unlearn_bench.reporting.wording import listed, variants
 
 ALWAYS = ("suite", "statistics:t", "statistics:holm", "statistics:effect", "statistics:tost", "software:scipy")
 """Sources of every table. Friedman joins from the protocol's number of blocks up, the sign flip from its seeds."""

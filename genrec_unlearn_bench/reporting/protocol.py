@@ -1,16 +1,24 @@
-"""The statistics protocol: a file with a version, fixed before the numbers are seen and printed under every table."""
+"""What ``leaderboard/`` declares for tables: the statistics protocol, and layouts, which say what a table shows.
+
+The protocol has a version, is fixed before the numbers are seen, and is printed under every table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from typing import Literal
 
+import yaml
 from pydantic import Field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.errors import ProtocolMismatch
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.config import StrictModel, one_of, parse, parse_yaml
+from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
+from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.wording import leaderboard_text
 
 
 class StatisticsProtocol(StrictModel):
@@ -55,13 +63,13 @@ class StatisticsProtocol(StrictModel):
     references: tuple[str, ...] = Field(min_length=1)
     """Rows that stand above the methods in every table and are neither ranked nor in a family (protocol sec. 3)."""
 
-    def primary_measures(self, beam: int | None = None) -> tuple[Measure, ...]:
-        """The primary measures at a beam (the protocol's where none is given)."""
-        return tuple(Measure.parse(text, beam=beam or self.beam) for text in self.primary)
+    def measures(self, texts: Sequence[str], beam: int | None = None) -> tuple[Measure, ...]:
+        """Measures by their names, list metrics at a beam (the protocol's where none is given)."""
+        return tuple(Measure.parse(text, beam=beam or self.beam) for text in texts)
 
     @property
     def name(self) -> str:
-        """How tables call it."""
+        """For notes: protocol 2, statistics 3."""
         return f"protocol {self.suite_protocol}, statistics {self.version}"
 
 
@@ -88,5 +96,75 @@ def protocol_file(name: str, version: int) -> tuple[str, str]:
             hint="run them again with this version, or make their table with the version that they were run with",
         )
     file = f"{name}.yaml" if version == PROTOCOL_VERSION else f"{name}-{version}.yaml"
-    text = (resources.files("genrec_unlearn_bench.leaderboard") / file).read_text(encoding="utf-8")
-    return f"leaderboard/{file}", text
+    return f"leaderboard/{file}", leaderboard_text(file)
+
+
+class ColumnGroup(StrictModel):
+    """Columns under one head."""
+
+    head: str
+    measures: tuple[str, ...] = Field(min_length=1)
+    """``group:metric`` with an optional ``/beam``; ``*`` stands for any part of a metric's name."""
+    tested: bool = True
+    """Whether its measures, those outside the primary ones, are in the exploratory family of tests. Without it they
+    are shown with their means alone, and change no other measure's correction."""
+
+
+class Layout(StrictModel):
+    """One kind of table: which measures and rows it shows."""
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[ColumnGroup, ...] = Field(min_length=1)
+    kinds: tuple[str, ...] = ()
+    """Kinds of request whose tasks it shows; all where none are named."""
+    rows: Literal["all", "variants"] = "all"
+    """``variants``: methods that have variants among the results, and these, with the reference rows."""
+    primary: tuple[str, ...] = ()
+    """Measures of the confirmatory family; the protocol's where none are named."""
+    baseline: str = ""
+    """Row that its methods are tested against where a call names none; the protocol's where this is empty."""
+    side_by_side: int = Field(default=1, ge=1, le=4)
+    """How many tasks stand beside each other; more go into further tables."""
+
+    def groups(self, present: Sequence[Measure], *, beam: int) -> tuple[tuple[str, tuple[Measure, ...]], ...]:
+        """Heads with their measures, of those that some result has. Raises DataMissing where nothing is left."""
+        found = ((group.head, matching(group.measures, present, beam)) for group in self.columns)
+        out = tuple((head, measures) for head, measures in found if measures)
+        if not out:
+            wanted = ", ".join(text for group in self.columns for text in group.measures)
+            raise DataMissing(
+                f"no result has a measurement that the layout {self.name!r} shows ({wanted})",
+                hint="run with a suite that measures it (bench run --suite), or take another --layout",
+            )
+        return out
+
+
+@cache
+def layouts(protocol: int = PROTOCOL_VERSION) -> dict[str, Layout]:
+    """The layouts of a protocol's results, by name. Raises ConfigError for a broken one."""
+    where, text = protocol_file("layouts", protocol)
+    content = yaml.safe_load(text)
+    return {name: parse(Layout, {"name": name, **fields}, where=f"{where}: {name}") for name, fields in content.items()}
+
+
+def find_layout(name: str, protocol: int = PROTOCOL_VERSION) -> Layout:
+    """The layout of that name. Raises UnknownName."""
+    return layouts(protocol)[one_of("layout", name, layouts(protocol))]
+
+
+def matching(texts: Sequence[str], present: Sequence[Measure], beam: int) -> tuple[Measure, ...]:
+    """Measures of some patterns, in their order; each once. A pattern without a beam takes ``beam``."""
+    out: dict[Measure, None] = {}
+    # No record has gaps of its own that count; a board takes them from the measure and the oracle's row.
+    gaps = [measure._replace(metric=f"{GAP}{measure.metric}") for measure in present]
+    gaps = [gap for gap in gaps if gap.metric in metric_specs()]
+    for text in texts:
+        pattern, slash, width = text.partition("/")
+        for measure in (*present, *gaps) if GAP in pattern else present:
+            # Compared as text, as a family of another suite may not be declared in this version.
+            named = fnmatchcase(measure.text.partition("/")[0], pattern)
+            if named and measure.beam in (None, int(width) if slash else beam):
+                out.setdefault(measure)
+    return tuple(out)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
-from genrec_unlearn_bench.reporting.measure import (
-    RECORDED_COSTS,
-    TOTAL_SHARE,
-    TUNING_SECONDS,
-    UNLEARN_SECONDS,
-    Measure,
-)
+from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 
 _GAPS = ("gap.", "gapz.")
 _CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
@@ -29,6 +23,7 @@ _RECORD = (
     *("encoder", "environment", "diverged", "command", "notes", "per_user_digest", "holdout"),
 )
 """Fields of a ``Result`` that are those of the record and its cell."""
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Badge(StrEnum):
@@ -44,20 +39,16 @@ class Badge(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where results come from.
-
-    Attributes:
-        name: ``""`` for results that belong to nobody's submission, else the submission's name.
-        authors, link, bibtex: As the submitter wrote them; renderers escape them.
-        badge_text: The badge with what was run again and how.
-    """
+    """Where results come from; renderers escape what the submitter wrote."""
 
     name: str = ""
+    """Of the submission; empty for results that belong to none."""
     title: str = ""
     authors: tuple[str, ...] = ()
     link: str = ""
     bibtex: str = ""
     badge_text: str = Badge.SELF_REPORTED.value
+    """The badge with what was run again and how."""
 
 
 OWN = Source()
@@ -166,19 +157,15 @@ def read_result(path: Path, *, root: Path, source: Source = OWN) -> Result:
 def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = OWN) -> Result:
     """The lean form of a record."""
     cell = record.cell
-    measured = [
-        (Measure(value.metric, value.group, value.beam), value)
-        for value in record.metrics
-        if not value.metric.startswith(_GAPS)
-    ]
+    measured = [(Measure(v.metric, v.group, v.beam), v) for v in record.metrics if not v.metric.startswith(_GAPS)]
     values = {measure: value.value for measure, value in measured}
     return Result(
         **{name: getattr(cell, name) for name in _CELL},
         **{name: getattr(record, name) for name in _RECORD},
         method_config=_canonical(record.method_config),
-        backbone_label=record.backbone_label or cell.backbone,
         backbone_config=_canonical(record.backbone_config),
         sid_config=_canonical(record.sid_config),
+        backbone_label=record.backbone_label or cell.backbone,
         values=values | _costs(record, values.get(UNLEARN_SECONDS)),
         examples={measure: value.n for measure, value in measured if value.n},
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
@@ -190,12 +177,12 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
 def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float | None]:
     """Seconds of tuning, and unlearning with tuning as a percentage of retraining; None where a part is not recorded.
 
-    A record of a method that was tuned counts its trials and their seconds. Where it counts none, nobody knows.
+    A tuned method whose record counts no seconds of tuning has unknown ones.
     """
     if unlearning is None:
         return {}
-    cost, ruleset = record.cost, record.cell.ruleset
-    unknown = not cost.tuning_seconds and (cost.tuning_trials > 0 or ruleset == "tuned")
+    cost = record.cost
+    unknown = not cost.tuning_seconds and (cost.tuning_trials > 0 or record.cell.ruleset == "tuned")
     tuning = None if unknown else cost.tuning_seconds
     share = None
     if tuning is not None and cost.retrain_seconds:
@@ -203,22 +190,8 @@ def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float |
     return {TUNING_SECONDS: tuning, TOTAL_SHARE: share}
 
 
-def _canonical(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
 def _reason(fault: OSError | ValidationError) -> str:
     if isinstance(fault, OSError):
         return fault.strerror or str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}"
-
-
-def measures_of(results: Iterable[Result]) -> tuple[Measure, ...]:
-    """Every measure that some result has a number for, in order of first appearance; costs without one as well."""
-    seen: dict[Measure, None] = {}
-    for result in results:
-        for measure, value in result.values.items():
-            if measure not in seen and (value is not None or measure in RECORDED_COSTS):
-                seen[measure] = None
-    return tuple(seen)

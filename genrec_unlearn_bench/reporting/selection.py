@@ -1,27 +1,22 @@
 """Selection for a table: results by task, backbone, method, scale, ruleset and suite, and columns of its own.
 
 Names may be globs. Naming methods hides the others' rows and changes no test: families, ranks and best sets are among
-all methods of a block, or whoever asks for one method alone would get a smaller family and a mark that it did not earn.
+all methods of a block, or whoever selects one method alone would get a smaller family and a mark that it did not earn.
 A ruleset is chosen among blocks and not among results, as rows without a configuration belong to all of them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
-from genrec_unlearn_bench.pipeline.results import MANIFEST
-from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.layouts import ColumnGroup, Layout
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.tables import Line, Table
+from genrec_unlearn_bench.reporting.tables import Table
 
 
 @dataclass(frozen=True)
@@ -37,12 +32,12 @@ class Selection:
 
 
 def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, wanted: Selection) -> Board:
-    """The board of what is asked for, with all methods; that some will be hidden (``narrowed``) is said on it.
+    """The board of a selection, with all methods; it notes that some will be hidden (``narrowed``).
 
     Raises:
         UnknownName, UsageError: A name or glob that nothing has; all of them at once.
         DataMissing: The parts exist, but no result has all of them.
-        ProtocolMismatch: Among what is asked for are results of another protocol version.
+        ProtocolMismatch: Among the selected are results of another protocol version.
     """
     faults: list[UnknownName] = []
     kept = list(results)
@@ -72,24 +67,16 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
 
 def narrowed(table: Table, wanted: Selection) -> Table:
     """The table with the reference rows and the chosen methods; sections without such a method go."""
+    if not wanted.methods:
+        return table
     sections = []
     for section in table.sections:
-        lines = tuple(
-            line for line in section.lines if line.kind == "reference" or chosen(_method(line), wanted.methods)
-        )
-        if any(line.kind == "method" for line in lines) or not wanted.methods:
-            sections.append(replace(section, lines=lines))
+        rows = {line.label: next(entry.row for entry in line.entries if entry.row) for line in section.lines}
+        kept = {label for label, row in rows.items() if row.kind == "method" and chosen(row.method, wanted.methods)}
+        if kept:
+            lines = [line for line in section.lines if line.kind == "reference" or line.label in kept]
+            sections.append(replace(section, lines=tuple(lines)))
     return replace(table, sections=tuple(sections))
-
-
-def rows_shown(tables: Iterable[Table]) -> frozenset[tuple[str, str, str, str]]:
-    """(backbone, scale, ruleset, label) of every line of some tables."""
-    return frozenset(
-        (section.title, table.scale, table.ruleset, line.label)
-        for table in tables
-        for section in table.sections
-        for line in section.lines
-    )
 
 
 def chosen_layout(texts: Sequence[str], *, beam: int) -> Layout:
@@ -99,9 +86,8 @@ def chosen_layout(texts: Sequence[str], *, beam: int) -> Layout:
     """
     groups: dict[str, list[str]] = {}
     for text in texts:
-        if "*" in text:
-            head, pattern = text.partition(":")[0] if ":" in text else "", text
-        else:
+        head, pattern = text.rpartition(":")[0], text
+        if "*" not in text:
             measure = Measure.parse(text, beam=beam)
             head, pattern = measure.side, measure.text
         groups.setdefault(head.capitalize() or "Model", []).append(pattern)
@@ -109,37 +95,6 @@ def chosen_layout(texts: Sequence[str], *, beam: int) -> Layout:
     return Layout(
         name="chosen", title="Chosen measures", caption="Measures named on the command line.", columns=columns
     )
-
-
-def task_kinds(results: Iterable[Result]) -> dict[str, str]:
-    """Kind of request of every task: from the tasks that ship, the end of the name, or the manifest beside a result."""
-    known = {name: spec.concept.kind for name, spec in tasks().items()}
-    out: dict[str, str] = {}
-    for result in results:
-        if result.task not in out:
-            ending = result.task.rpartition("-")[2]
-            kind = known.get(result.task) or (ending if ending in DEFAULT_CONCEPTS else _manifest_kind(result))
-            if kind:
-                out[result.task] = kind
-    return out
-
-
-def variants() -> dict[str, str]:
-    """The method that each known variant belongs to."""
-    return {name: entry.variant_of for name, entry in methods().items() if entry.variant_of}
-
-
-def _manifest_kind(result: Result) -> str:
-    try:
-        content = json.loads((result.folder / MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    kind = content.get("kind") if isinstance(content, dict) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def _method(line: Line) -> str:
-    return next(entry.row.method for entry in line.entries if entry.row is not None)
 
 
 def chosen(name: str, patterns: Sequence[str]) -> bool:

@@ -6,19 +6,22 @@ backbones sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
 from genrec_unlearn_bench.evaluation.metric import MetricSpec
+from genrec_unlearn_bench.pipeline.results import MANIFEST
 from genrec_unlearn_bench.reporting.analysis import Analysis, BlockAnalysis, Cell, Mark, Verdict, analyse
-from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.layouts import Layout
+from genrec_unlearn_bench.reporting.board import Block, BlockKey, Board, Row
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
-from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import measures_of
+from genrec_unlearn_bench.reporting.protocol import Layout, StatisticsProtocol, matching
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equivalent
-from genrec_unlearn_bench.reporting.wording import fixed
+from genrec_unlearn_bench.reporting.wording import fixed, variants
 
 DIVERGED = "‡"
 UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
@@ -77,8 +80,12 @@ class Line:
     label: str
     kind: Literal["reference", "method"]
     entries: tuple[Entry, ...]
-    diverged: tuple[str, ...] = ()
-    """Tasks on which a run diverged, with the number of seeds: ``sports-brand (1 of 5)``."""
+
+    @property
+    def diverged(self) -> tuple[str, ...]:
+        """Tasks on which a run diverged, with the number of seeds: ``sports-brand (1 of 5)``."""
+        found = {entry.column.top: entry.row for entry in self.entries if entry.row and entry.row.diverged}
+        return tuple(f"{task} ({len(row.diverged)} of {len(row.results)})" for task, row in found.items())
 
     @property
     def name(self) -> str:
@@ -111,20 +118,13 @@ class Table:
     analysis: Analysis
 
     @property
+    def key(self) -> BlockKey:
+        """Of any of its blocks: their regime, ruleset and scale are one."""
+        return self.blocks[0].block.key
+
+    @property
     def title(self) -> str:
-        return self.layout.title
-
-    @property
-    def caption(self) -> str:
-        return self.layout.caption
-
-    @property
-    def scale(self) -> str:
-        return self.blocks[0].block.key.scale
-
-    @property
-    def ruleset(self) -> str:
-        return self.blocks[0].block.key.ruleset
+        return f"{self.layout.title}: scale {self.key.scale}, ruleset {self.key.ruleset}"
 
     @property
     def protocol(self) -> StatisticsProtocol:
@@ -137,22 +137,13 @@ class Table:
 
 
 def make_tables(
-    board: Board,
-    layout: Layout,
-    protocol: StatisticsProtocol,
-    *,
-    kinds: Mapping[str, str],
-    beam: int | None = None,
-    baseline: str | None = None,
-    variant_of: Mapping[str, str] | None = None,
+    board: Board, layout: Layout, protocol: StatisticsProtocol, *, beam: int | None = None, baseline: str | None = None
 ) -> tuple[Table, ...]:
     """The tables of a layout.
 
     Args:
-        kinds: Kind of request of every task (brand, category, price, item, interaction).
         beam: Of the list metrics; the protocol's where none is given.
         baseline: Row to test against; the layout's or the protocol's where none is given.
-        variant_of: The method that each variant belongs to, for layouts of variants.
 
     Returns:
         A table for every regime, ruleset, scale and ``side_by_side`` tasks; empty where no task is of the layout's
@@ -161,32 +152,54 @@ def make_tables(
     Raises:
         DataMissing: No result has anything that the layout shows.
     """
-    chosen = [block for block in board.blocks if not layout.kinds or kinds.get(block.key.task, "") in layout.kinds]
+    chosen = tuple(block for block in board.blocks if not layout.kinds or _kind(block) in layout.kinds)
     if not chosen:
         return ()
     width = beam or protocol.beam
     present = _present(chosen)
     groups = layout.groups(present, beam=width)
+    untested = [text for group in layout.columns if not group.tested for text in group.measures]
     analysis = analyse(
-        Board(tuple(chosen), board.left_out),
+        Board(chosen, board.left_out),
         protocol,
         measures=[measure for _, members in groups for measure in members],
-        primary=layout.primary_measures(present, beam=width) or protocol.primary_measures(width),
+        primary=matching(layout.primary, present, width) or protocol.measures(protocol.primary, width),
         baseline=baseline or layout.baseline,
-        untested=layout.untested(present, beam=width),
+        untested=frozenset(matching(untested, present, width)),
     )
     out: list[Table] = []
     for blocks in analysis.by_table():
         # What only another regime has measured is no column here.
-        here = frozenset(_present([block.block for block in blocks]))
+        here = _present([block.block for block in blocks])
         shown = [(head, measure) for head, members in groups for measure in members if measure.base in here]
         if shown:
-            out.extend(_tables(blocks, shown, layout, analysis, variant_of or {}))
+            out.extend(_tables(blocks, shown, layout, analysis))
     return tuple(out)
 
 
+def _kind(block: Block) -> str:
+    """Kind of a task's request: of a task that ships, by the end of its name, or by the manifest beside a result."""
+    task = block.key.task
+    ending = task.rpartition("-")[2]
+    if task in _shipped():
+        return _shipped()[task].concept.kind
+    if ending in DEFAULT_CONCEPTS:
+        return ending
+    for result in (result for row in block.rows for result in row.results.values()):
+        with suppress(OSError, ValueError, AttributeError):
+            content = json.loads((result.folder / MANIFEST).read_bytes())
+            return str(content.get("kind", ""))
+    return ""
+
+
+_shipped = cache(tasks)
+
+
 def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
-    return measures_of(result for block in blocks for row in block.rows for result in row.results.values())
+    """Every measure that some result has a number for, in order of first appearance; costs without one as well."""
+    results = (result for block in blocks for row in block.rows for result in row.results.values())
+    values = (pair for result in results for pair in result.values.items())
+    return tuple(dict.fromkeys(m for m, value in values if value is not None or m in RECORDED_COSTS))
 
 
 def _tables(
@@ -194,7 +207,6 @@ def _tables(
     shown: Sequence[tuple[str, Measure]],
     layout: Layout,
     analysis: Analysis,
-    variant_of: Mapping[str, str],
 ) -> Iterator[Table]:
     """The tables of one regime, ruleset and scale, of the measures shown with their heads."""
     tasks = list(dict.fromkeys(_task(block) for block in blocks))
@@ -206,7 +218,7 @@ def _tables(
             for task in here
             for head, measure in shown
         )
-        sections = tuple(_sections(members, columns, layout, variant_of))
+        sections = tuple(_sections(members, columns, layout))
         number = [str(start // layout.side_by_side + 1)] if len(tasks) > layout.side_by_side else []
         if sections:
             name = "-".join((layout.name, *members[0].block.key.table, *number))
@@ -219,47 +231,36 @@ def _task(block: BlockAnalysis) -> str:
     return f"{key.task} ({key.variant})" if key.variant else key.task
 
 
-def _sections(
-    blocks: Sequence[BlockAnalysis], columns: Sequence[Column], layout: Layout, variant_of: Mapping[str, str]
-) -> Iterator[Section]:
+def _sections(blocks: Sequence[BlockAnalysis], columns: Sequence[Column], layout: Layout) -> Iterator[Section]:
     for backbone in dict.fromkeys(block.block.key.backbone for block in blocks):
         members = {_task(block): block for block in blocks if block.block.key.backbone == backbone}
         rows: dict[str, Row] = {}
         for row in (row for block in members.values() for row in block.block.rows):
             rows.setdefault(row.label, row)
-        shown = _shown(list(rows.values()), layout, variant_of)
-        if shown:
-            found = {task: {row.label: row for row in block.block.rows} for task, block in members.items()}
-            yield Section(backbone, tuple(_line(row, columns, members, found) for row in shown))
+        lines = [
+            Line(row.label, row.kind, tuple(_entry(column, row.label, members.get(column.top)) for column in columns))
+            for row in _shown(list(rows.values()), layout)
+        ]
+        if lines:
+            yield Section(backbone, tuple(lines))
 
 
-def _shown(rows: Sequence[Row], layout: Layout, variant_of: Mapping[str, str]) -> list[Row]:
+def _entry(column: Column, label: str, block: BlockAnalysis | None) -> Entry:
+    row = block.block.by_label.get(label) if block else None
+    return Entry(column, block.cell(row, column.measure) if block and row else None, row)
+
+
+def _shown(rows: Sequence[Row], layout: Layout) -> list[Row]:
     references = [row for row in rows if row.kind == "reference"]
     methods = sorted((row for row in rows if row.kind == "method"), key=lambda row: row.label)
     if layout.rows == "all":
         return [*references, *methods]
-    families = {variant_of[row.method] for row in rows if row.method in variant_of}
-    kept = [row for row in methods if variant_of.get(row.method, row.method) in families]
+    parent = variants()
+    families = {parent[row.method] for row in rows if row.method in parent}
+    kept = [row for row in methods if parent.get(row.method, row.method) in families]
     # Each method above its own variants.
-    kept.sort(key=lambda row: (variant_of.get(row.method, row.method), row.method in variant_of, row.label))
+    kept.sort(key=lambda row: (parent.get(row.method, row.method), row.method in parent, row.label))
     return [*references, *kept] if kept else []
-
-
-def _line(
-    row: Row,
-    columns: Sequence[Column],
-    blocks: Mapping[str, BlockAnalysis],
-    rows: Mapping[str, Mapping[str, Row]],
-) -> Line:
-    entries = []
-    diverged: dict[str, str] = {}
-    for column in columns:
-        task = column.top
-        here = rows.get(task, {}).get(row.label)
-        entries.append(Entry(column, blocks[task].cell(here, column.measure) if here else None, here))
-        if here and here.diverged:
-            diverged[task] = f"{task} ({len(here.diverged)} of {len(here.results)})"
-    return Line(row.label, row.kind, tuple(entries), tuple(diverged.values()))
 
 
 def decimals(spec: MetricSpec) -> int:
@@ -268,19 +269,13 @@ def decimals(spec: MetricSpec) -> int:
     return places.get(spec.unit, 3 if spec.unit in ("AUC", "probability") else 4)
 
 
-SIGNS = {
-    Verdict.BETTER: "▲",
-    Verdict.WORSE: "▼",
-    Verdict.NOT_SEPARABLE: "",
-    Verdict.UNDERPOWERED: "?",
-}
+SIGNS = {Verdict.BETTER: "▲", Verdict.WORSE: "▼", Verdict.NOT_SEPARABLE: "", Verdict.UNDERPOWERED: "?"}
 """Against the baseline."""
 EQUIVALENCE = {
     Equivalent.EQUIVALENT: "≈",
     Equivalent.IDENTICAL: "=",
     Equivalent.DIFFERENT: "≠",
-    Equivalent.NOT_SHOWN: "",
-    Equivalent.UNDERPOWERED: "",
+    **dict.fromkeys((Equivalent.NOT_SHOWN, Equivalent.UNDERPOWERED), ""),
 }
 """To the oracle."""
 

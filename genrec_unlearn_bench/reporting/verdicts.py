@@ -9,10 +9,11 @@ say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
+from typing import NamedTuple
 
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting import analysis
@@ -25,40 +26,46 @@ from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 
 SHARE = Measure("cost.share-of-retraining", Group.ALL)
-COSTS = frozenset((UNLEARN_SECONDS, SHARE, *RECORDED_COSTS))
+COSTS = (UNLEARN_SECONDS, SHARE, *RECORDED_COSTS)
 """Of no family of tests here."""
+KEPT = ("retain:ndcg@10", "retain:hr@10")
 _NOT_OUTCOMES = ("cost.", "overlap-change.")
 """Families of metrics that differ from the original's although the model is the same."""
 
 
 class Tone(StrEnum):
-    """How a verdict is coloured."""
+    """How a verdict is coloured; open: nothing was shown, or nothing could be."""
 
     GOOD = "good"
     FAIR = "fair"
     BAD = "bad"
     OPEN = "open"
-    """Nothing was shown, or nothing could be."""
 
 
 class Forgets(StrEnum):
     """Compared with retraining, best first."""
 
     YES = "yes"
-    """Equivalent to the retrained model."""
     BELOW = "below retrain"
     """Names fewer forget items than the retrained model, by more than the margin."""
     UNCLEAR = "unclear"
-    """Neither equivalence nor a difference is shown."""
     PARTLY = "partly"
     """More than retraining leaves, and less than the original names."""
     NO = "no"
-    """More than retraining leaves, and not shown to be less than the original names."""
     UNTESTED = "not tested"
-    """Too few seeds."""
     NO_EFFECT = "no effect"
     MISSING = "not measured"
     DIVERGED = "diverged"
+
+
+_MEANING = {
+    Forgets.YES: "equivalent",
+    Forgets.BELOW: "less",
+    Forgets.UNCLEAR: "neither equivalence nor a difference is shown",
+    Forgets.PARTLY: "more, but less than the original",
+    Forgets.NO: "more, and not shown to be less than the original",
+    Forgets.UNTESTED: "too few seeds",
+}
 
 
 class Keeps(StrEnum):
@@ -74,14 +81,11 @@ class Keeps(StrEnum):
 
 
 class Costs(StrEnum):
-    """Compared with retraining; with tuning where its seconds are recorded."""
+    """Compared with retraining (cheaper: less than half of it); with tuning where its seconds are recorded."""
 
     CHEAPER = "cheaper"
-    """Less than half of retraining."""
     OVER_HALF = "over half"
-    """Half of retraining or more."""
     DEARER = "dearer"
-    """As long as retraining or longer."""
     MISSING = "not measured"
 
 
@@ -136,17 +140,13 @@ class Verdicts:
 
 
 def sort_key(order: Sequence[float]) -> tuple[float, float, float]:
-    """To sort rows by: the outcome of forgetting, then that of keeping, then the cost; without tests, the number left.
-
-    Args:
-        order: ``Verdicts.order``.
-    """
+    """To sort rows by ``Verdicts.order``: the outcome of forgetting, then that of keeping, then the cost; without
+    tests, the number left."""
     forgets, keeps, costs = order
     return forgets if int(forgets) == _place(Forgets.UNTESTED) else int(forgets), int(keeps), costs
 
 
-@dataclass(frozen=True)
-class _Evidence:
+class _Evidence(NamedTuple):
     """A row's forget HR@10 in one kind of IDs; ``left`` is the share of the original's advantage over retraining."""
 
     outcome: Forgets
@@ -157,16 +157,7 @@ class _Evidence:
 
 def verdict_measures(protocol: StatisticsProtocol) -> tuple[Measure, ...]:
     """What verdicts are about: forgetting and its parts, NDCG@10 and HR@10 kept, then costs."""
-    forgetting = (*_parsed(protocol, protocol.forgetting), *_parsed(protocol, protocol.forgetting_parts))
-    return *forgetting, *_kept(protocol), UNLEARN_SECONDS, SHARE, *RECORDED_COSTS
-
-
-def _parsed(protocol: StatisticsProtocol, texts: Sequence[str]) -> tuple[Measure, ...]:
-    return tuple(Measure.parse(text, beam=protocol.beam) for text in texts)
-
-
-def _kept(protocol: StatisticsProtocol) -> tuple[Measure, Measure]:
-    return tuple(Measure(name, Group.RETAIN, protocol.beam) for name in ("ndcg@10", "hr@10"))  # type: ignore[return-value]
+    return *protocol.measures((*protocol.forgetting, *protocol.forgetting_parts, *KEPT)), *COSTS
 
 
 def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
@@ -175,25 +166,23 @@ def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysi
         block,
         protocol,
         measures=verdict_measures(protocol),
-        primary=protocol.primary_measures(),
+        primary=protocol.measures(protocol.primary),
         baseline=protocol.baseline,
-        untested=COSTS | frozenset(_parsed(protocol, protocol.forgetting_parts)),
+        untested=frozenset((*COSTS, *protocol.measures(protocol.forgetting_parts))),
     )
 
 
 def verdicts(block: BlockAnalysis, row: Row, protocol: StatisticsProtocol) -> Verdicts:
     """The verdicts on a row of a block, from its ``verdict_analysis``."""
-    ndcg, hr = _kept(protocol)
-    measures = _parsed(protocol, protocol.forgetting)
-    evidence = [found for measure in measures if (found := _evidence(block, row, measure))]
+    kept = protocol.measures(KEPT)
+    evidence = [found for each in protocol.measures(protocol.forgetting) if (found := _evidence(block, row, each))]
     worst = max(evidence, key=lambda found: (_place(found.outcome), found.gap), default=None)
-    kept = _cell(block, row, ndcg)
     return Verdicts(
-        forgets=_forgets(block, row, evidence, worst, _parsed(protocol, protocol.forgetting_parts)),
-        keeps=_keeps(block, row, (ndcg, hr)),
+        forgets=_forgets(block, row, evidence, worst, protocol.measures(protocol.forgetting_parts)),
+        keeps=_keeps(block, row, kept),
         costs=_costs(block, row),
         gap=worst.gap if worst else None,
-        kept=kept.mean if kept else None,
+        kept=cell.mean if (cell := _cell(block, row, kept[0])) else None,
     )
 
 
@@ -214,21 +203,13 @@ def _cell(block: BlockAnalysis, row: Row | None, measure: Measure) -> analysis.C
     return found if found is not None and found.mean is not None else None
 
 
-def _differences(one: analysis.Cell | None, other: analysis.Cell | None) -> list[float]:
-    """Seed by seed, of the seeds that both have."""
-    if one is None or other is None:
-        return []
-    return [a - b for a, b in zip(one.seeds, other.seeds, strict=True) if a is not None and b is not None]
-
-
 def _evidence(block: BlockAnalysis, row: Row, measure: Measure) -> _Evidence | None:
     cell, target = _cell(block, row, measure), _cell(block, block.block.oracle, measure)
-    differences = _differences(cell, target)
-    if cell is None or target is None or not differences:
+    if cell is None or target is None or not (differences := cell.minus(target)):
         return None
     gap = fmean(differences)
     original = _cell(block, block.baseline, measure)
-    advantage = fmean(_differences(original, target) or [0.0])
+    advantage = fmean((original.minus(target) if original else []) or [0.0])
     outcome = _against_retraining(cell, original, gap)
     return _Evidence(
         outcome=outcome,
@@ -253,8 +234,13 @@ def _lower(cell: analysis.Cell, original: analysis.Cell | None) -> bool:
     """Whether a row names fewer than the original: by its test, or for a row of no family by its own interval."""
     if cell.difference is not None:
         return cell.difference.verdict is analysis.Verdict.BETTER
-    differences = _differences(cell, original)
+    differences = cell.minus(original) if original else []
     return len(differences) > 1 and bool(t_interval([differences]).high[0] < 0.0)
+
+
+def _verdict(outcome: Forgets | Keeps, detail: str, sentence: str, fine: float = 0.0) -> Verdict:
+    """A verdict that is sorted by its outcome, and within one by ``fine``, which is below 1."""
+    return Verdict(outcome, detail, sentence, _place(outcome) + fine)
 
 
 def _forgets(
@@ -262,12 +248,11 @@ def _forgets(
 ) -> Verdict:
     if row.diverged:
         number = f"{len(row.diverged)} of {len(row.results)}"
-        return Verdict(Forgets.DIVERGED, number, f"{number} runs diverged.", _place(Forgets.DIVERGED))
+        return _verdict(Forgets.DIVERGED, number, f"{number} runs diverged.")
     if worst is None:
-        return Verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.", _place(Forgets.MISSING))
+        return _verdict(Forgets.MISSING, "", "Forget HR@10 or a retrained model is missing.")
     outcome = Forgets.NO_EFFECT if _unchanged(row, block.baseline) else worst.outcome
-    cells = [(part, cell) for part in parts if (cell := _cell(block, row, part)) is not None]
-    shown = [f"{part.title} {cell.mean:.4f}" for part, cell in cells]
+    shown = [f"{part.title} {cell.mean:.4f}" for part in parts if (cell := _cell(block, row, part)) is not None]
     sentence = "; ".join([*(found.sentence for found in evidence), *shown])
     if outcome is Forgets.NO_EFFECT:
         sentence = f"Every number is the original's in every seed. {sentence}"
@@ -275,17 +260,7 @@ def _forgets(
         sentence = "Too few seeds for a test, or for a margin"
     number = f"{worst.left:.0%} left" if worst.left is not None else f"{worst.gap:+.4f}"
     fine = min(worst.left if worst.left is not None else abs(worst.gap), 9.0) / 10
-    return Verdict(outcome, number, f"{sentence}.", _place(outcome) + fine)
-
-
-_MEANING = {
-    Forgets.YES: "equivalent",
-    Forgets.BELOW: "less",
-    Forgets.UNCLEAR: "neither equivalence nor a difference is shown",
-    Forgets.PARTLY: "more, but less than the original",
-    Forgets.NO: "more, and not shown to be less than the original",
-    Forgets.UNTESTED: "too few seeds",
-}
+    return _verdict(outcome, number, f"{sentence}.", fine)
 
 
 def _unchanged(row: Row, original: Row | None) -> bool:
@@ -300,13 +275,13 @@ def _unchanged(row: Row, original: Row | None) -> bool:
     return True
 
 
-def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdict:
+def _keeps(block: BlockAnalysis, row: Row, measures: Sequence[Measure]) -> Verdict:
     if row.diverged:
-        return Verdict(Keeps.DIVERGED, "", "A diverged run keeps nothing.", _place(Keeps.DIVERGED))
+        return _verdict(Keeps.DIVERGED, "", "A diverged run keeps nothing.")
     found: list[tuple[Keeps, str, float]] = []
     for measure in measures:
         cell, original = _cell(block, row, measure), _cell(block, block.baseline, measure)
-        differences = _differences(cell, original)
+        differences = cell.minus(original) if cell and original else []
         if cell is None or original is None or not differences or not original.mean:
             continue
         margin = block.margins.get(measure)
@@ -315,12 +290,12 @@ def _keeps(block: BlockAnalysis, row: Row, measures: Iterable[Measure]) -> Verdi
         words = f"{measure.title} {cell.mean:.4f}, original {original.mean:.4f}{allowed}: {outcome.value}"
         found.append((outcome, words, fmean(differences) / original.mean))
     if not found:
-        return Verdict(Keeps.MISSING, "", "Retain quality or the original is missing.", _place(Keeps.MISSING))
+        return _verdict(Keeps.MISSING, "", "Retain quality or the original is missing.")
     worst = max((outcome for outcome, _, _ in found), key=_place)
     change = found[0][2]
     sentence = "; ".join(words for _, words, _ in found) + "." if worst is not Keeps.UNTESTED else ""
     shown = f"{change:+.1%}".replace("-", "−") if abs(change) >= 0.0005 else "0.0%"
-    return Verdict(worst, shown, sentence, _place(worst) + 0.5 - max(-0.49, min(0.49, change / 10)))
+    return _verdict(worst, shown, sentence, 0.5 - max(-0.49, min(0.49, change / 10)))
 
 
 def _against_original(cell: analysis.Cell, differences: Sequence[float], margin: float | None) -> Keeps:
@@ -331,10 +306,8 @@ def _against_original(cell: analysis.Cell, differences: Sequence[float], margin:
         return Keeps.EQUIVALENT
     if found.verdict is equivalence.Verdict.DIFFERENT:
         return Keeps.WORSE if found.estimate < 0 else Keeps.BETTER
-    if tested is analysis.Verdict.WORSE:
-        return Keeps.WORSE
-    if tested is analysis.Verdict.BETTER:
-        return Keeps.BETTER
+    if tested in (analysis.Verdict.WORSE, analysis.Verdict.BETTER):
+        return Keeps.WORSE if tested is analysis.Verdict.WORSE else Keeps.BETTER
     return Keeps.UNTESTED if found.verdict is equivalence.Verdict.UNDERPOWERED else Keeps.UNCLEAR
 
 

@@ -9,9 +9,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-DIGITS = 6
+import yaml
+
+from genrec_unlearn_bench.registry import methods
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def finite(value: float) -> float | None:
@@ -23,9 +31,8 @@ def six(value: float | None) -> float | None:
     """The number with six significant digits; None for what is not a finite number, which neither JSON nor CSV has."""
     if value is None or not math.isfinite(value):
         return None
-    rounded = float(f"{value:.{DIGITS}g}")
     # -0.0 is no number that a reader expects.
-    return rounded if rounded else 0.0
+    return float(f"{value:.6g}") or 0.0
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -50,11 +57,7 @@ _SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def counted(number: int, noun: str, plural: str = "", *, words: bool = False) -> str:
-    """1 seed, 5 seeds; with ``words``, small numbers are written out.
-
-    Args:
-        plural: Where it is not the noun with an s.
-    """
+    """1 seed, 5 seeds; with ``words``, small numbers are written out."""
     shown = _SMALL[number] if words and number < len(_SMALL) else f"{number:,}"
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"
 
@@ -72,12 +75,11 @@ def verb(number: int, singular: str, plural: str) -> str:
 
 def listed(parts: Iterable[str]) -> str:
     """a, b and c."""
-    names: Sequence[str] = list(parts)
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    *most, last = list(parts) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_BACKSLASHED = frozenset("\\`*_{}[]|#~$")
+_MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {sign: f"\\{sign}" for sign in "\\`*_{}[]|#~$"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the begin of a formula, full-width forms included (OWASP, CSV injection)."""
 _INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
@@ -102,14 +104,14 @@ def visible(text: str) -> str:
     return "".join(out)
 
 
+def _joins(text: str, place: int) -> bool:
+    return text[place] in "\u200c\u200d" and 0 < place < len(text) - 1 and not text[place - 1].isascii()
+
+
 def markdown_text(text: str) -> str:
     """Text that markdown (GitHub's, tables included) shows as it is: no formatting, HTML, link, mention or formula."""
-    out = "".join(
-        _ENTITIES.get(character, f"\\{character}" if character in _BACKSLASHED else character)
-        for character in visible(text)
-    )
     # Bare addresses become links and names after a lone @ mentions, without any bracket; HR@10 is neither.
-    out = re.sub(r"(?<!\w)@", "&#64;", out)
+    out = re.sub(r"(?<!\w)@", "&#64;", visible(text).translate(_MARKDOWN))
     return out.replace("://", ":&#47;/").replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
 
 
@@ -122,5 +124,66 @@ def csv_text(text: str) -> str:
     return f"'{shown}" if text.lstrip(" \u00a0").startswith(_FORMULA) or text.startswith(_FORMULA) else shown
 
 
-def _joins(text: str, place: int) -> bool:
-    return text[place] in "\u200c\u200d" and 0 < place < len(text) - 1 and not text[place - 1].isascii()
+def variants() -> dict[str, str]:
+    """The method that each known variant belongs to."""
+    return {name: entry.variant_of for name, entry in methods().items() if entry.variant_of}
+
+
+_variants = cache(variants)
+
+
+def task_title(task: str) -> str:
+    """``Industrial, brand`` for ``industrial-brand``; as other titles, the name where none is listed.
+
+    Titles are what papers print in place of ids (``leaderboard/titles.yaml``). What follows a name in brackets, which
+    tells it from others of that name, stays.
+    """
+    name, bracket, rest = task.partition(" (")
+    dataset, _, kind = name.rpartition("-")
+    known = _titles()["datasets"]
+    shown = f"{known[dataset]}, {kind}" if dataset in known else name
+    return shown + bracket + rest
+
+
+def backbone_title(backbone: str) -> str:
+    """``TIGER`` for ``tiger``."""
+    name, bracket, rest = backbone.partition(" (")
+    return _titles()["backbones"].get(name, name) + bracket + rest
+
+
+def row_title(label: str) -> str:
+    """``NPO, slow`` for the variant ``npo-slow``."""
+    name, bracket, rest = label.partition(" (")
+    known = _titles()["methods"]
+    parent = _variants().get(name, "")
+    if parent in known and name.startswith(parent) and name not in known:
+        variant = name.removeprefix(parent)
+        shown = known[parent] + (f", {variant[1:].replace('-', ' ')}" if variant.startswith("-") else variant)
+    else:
+        shown = known.get(name, name)
+    return shown + bracket + rest
+
+
+def declared_controls() -> frozenset[str]:
+    """Rows that count as controls although no method's source says so."""
+    return frozenset(_titles()["controls"])
+
+
+@cache
+def _titles() -> Mapping[str, Mapping[str, str]]:
+    content: Mapping[str, Mapping[str, str]] = yaml.safe_load(leaderboard_text("titles.yaml"))
+    return content
+
+
+def leaderboard_text(*parts: str) -> str:
+    """The text of a file in ``leaderboard/``."""
+    return resources.files("genrec_unlearn_bench.leaderboard").joinpath(*parts).read_text(encoding="utf-8")
+
+
+def template_environment(folder: str, **options: Any) -> Environment:
+    """Templates of a folder of ``leaderboard/templates``; a name that a template lacks is a fault."""
+    import jinja2
+
+    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, **options}
+    loader = jinja2.FunctionLoader(lambda name: leaderboard_text("templates", folder, name))
+    return jinja2.Environment(loader=loader, **options)  # noqa: S701 - only pages are HTML; they switch escapes on

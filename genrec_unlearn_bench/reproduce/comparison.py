@@ -14,8 +14,9 @@ with the quantile t of Student's distribution for N - 1 degrees of freedom, as t
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -26,7 +27,7 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
+from genrec_unlearn_bench.pipeline.record import RunRecord, StageRef
 
 Verdict = Literal["identical", "within", "differs", "not judged", "new"]
 """``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
@@ -45,47 +46,34 @@ ZERO_COUNT = 3.0
 DECIDING = frozenset({"hr@10", "ndcg@10"})
 """They decide where the same bits are not required. Of the hundred other numbers a few leave their limits by chance."""
 
-EVALUATION = "evaluation"
-"""Name of the stage with the values and the per-user table."""
-
 OTHER_TIME, SHORTEST = 10.0, 0.5
 """A recorded time is doubted where it differs by more than so many times; below half a second clocks say little."""
 
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
 """Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
 
-FLOOR_FILE = "noise_floor.json"
-FEWEST = 3
-"""Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
-
 Redo = Literal["row", "all"]
 """What a repetition recomputes: the row and its measurements, on the same original and oracles; or everything."""
+
+FLOOR_FILES: Mapping[Redo, str] = {"row": "noise_floor.json", "all": "noise_floor_fresh.json"}
+FEWEST = 3
+"""Runs from which a spread is taken: of two, t is 12.7, and the floor would let almost anything pass."""
 
 NumberId = tuple[str, Group, int | None]
 """A number of a record: metric, group, beam."""
 
 
 class NoiseFloor(StrictModel):
-    """Repetitions of one run in one environment."""
+    """Repetitions of one run in its own environment."""
 
     key: str
     """Of the record that was repeated."""
-    redo: Redo
-    """What each repetition recomputed."""
-    method_digest: str
-    environment: Environment
-    arithmetic: dict[str, str] = Field(default_factory=dict)
     repetitions: tuple[tuple[MetricValue, ...], ...] = Field(min_length=1)
     """The metrics of each."""
 
     @property
     def runs(self) -> int:
         return len(self.repetitions)
-
-    def holds_for(self, record: RunRecord, *, redo: Redo) -> bool:
-        """Whether a run took place in this environment; the commit and the operating system are no part of it."""
-        same = self.redo == redo and self.method_digest == record.method_digest
-        return same and _environment(self) == _environment(record)
 
     def allowed(self) -> dict[NumberId, float]:
         """Largest difference of two runs at 95 %; empty where there are too few, without numbers that were not there.
@@ -96,67 +84,48 @@ class NoiseFloor(StrictModel):
             return {}
         from scipy import stats
 
-        quantile = float(stats.t.ppf(0.975, self.runs - 1))
-        measured: dict[NumberId, list[MetricValue]] = defaultdict(list)
-        for one in (one for repetition in self.repetitions for one in repetition if one.value is not None):
-            measured[_id(one)].append(one)
-        found = {}
-        for number, ones in measured.items():
-            if len(ones) == self.runs:
-                values = [one.value for one in ones if one.value is not None]
-                mean = math.fsum(values) / len(values)
-                sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-                n = ones[-1].n
-                found[number] = max(quantile * math.sqrt(2.0) * sd, 1.0 / n if n else 0.0)
-        return found
+        limit = float(stats.t.ppf(0.975, self.runs - 1)) * math.sqrt(2.0)
+        measured: dict[NumberId, list[float]] = defaultdict(list)
+        steps = {}
+        for one in (one for repetition in self.repetitions for one in repetition):
+            if one.value is not None:
+                measured[_id(one)].append(one.value)
+                steps[_id(one)] = 1.0 / one.n if one.n else 0.0
+        whole = {number: values for number, values in measured.items() if len(values) == self.runs}
+        return {number: max(limit * statistics.stdev(values), steps[number]) for number, values in whole.items()}
 
 
-class _Floors(StrictModel):
-    floors: tuple[NoiseFloor, ...]
-
-
-def extended(known: Sequence[NoiseFloor], run: RunRecord, *, key: str, redo: Redo) -> NoiseFloor:
-    """Add one repetition of the record ``key`` to its floor; start a new one where none is of this environment."""
-    floor = next((one for one in known if one.key == key and one.holds_for(run, redo=redo)), None)
-    return NoiseFloor(
-        key=key,
-        redo=redo,
-        method_digest=run.method_digest,
-        environment=run.environment,
-        arithmetic=run.arithmetic,
-        repetitions=(*(floor.repetitions if floor else ()), run.metrics),
-    )
-
-
-def read_floors(folder: Path) -> tuple[NoiseFloor, ...]:
-    """The floors next to a record, of different machines and kinds. Raises CorruptArtefact."""
-    path = folder / FLOOR_FILE
+def read_floor(folder: Path, record: RunRecord, redo: Redo) -> NoiseFloor | None:
+    """The floor next to a record, if one was measured. Raises CorruptArtefact."""
+    path = folder / FLOOR_FILES[redo]
     try:
-        return _Floors.model_validate_json(path.read_bytes()).floors
+        floor = NoiseFloor.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        return ()
+        return None
     except ValidationError as fault:
         raise CorruptArtefact(
             f"the noise floor cannot be read: {fault.errors()[0]['msg']}",
             where=str(path),
             hint="remove it, and measure it again: bench submission reproduce RUN --floor N",
         ) from None
+    return floor if floor.key == record.key else None
 
 
-def write_floor(folder: Path, floor: NoiseFloor, known: Sequence[NoiseFloor]) -> None:
-    """Write a floor, in place of an earlier one of the same kind and environment. Raises StorageError."""
-    others = [one for one in known if (one.redo, _environment(one)) != (floor.redo, _environment(floor))]
-    atomic_text(
-        folder / FLOOR_FILE, _Floors(floors=(*others, floor)).model_dump_json(indent=1) + "\n", "the run's folder"
-    )
+def write_floor(folder: Path, floor: NoiseFloor, redo: Redo) -> None:
+    """Raises StorageError."""
+    atomic_text(folder / FLOOR_FILES[redo], floor.model_dump_json(indent=1) + "\n", "the run's folder")
 
 
-def _environment(one: NoiseFloor | RunRecord) -> tuple[object, ...]:
-    """What of the environment can change a number."""
+def same_setting(one: RunRecord, other: RunRecord) -> bool:
+    """Whether two runs share the method's source, and what of the environment can change a number."""
+    return _setting(one) == _setting(other)
+
+
+def _setting(one: RunRecord) -> tuple[object, ...]:
     here = one.environment
     # Which of several equal GPUs it was makes no difference.
     kind = here.device.partition(":")[0]
-    return kind, here.device_name, here.precision, here.threads, here.packages, one.arithmetic
+    return one.method_digest, kind, here.device_name, here.precision, here.threads, here.packages, one.arithmetic
 
 
 @dataclass(frozen=True)
@@ -188,11 +157,6 @@ class Compared:
     allowed: float | None
     verdict: Verdict
 
-    @property
-    def deciding(self) -> bool:
-        """Whether the record stands or falls with it where the same bits are not required."""
-        return self.metric in DECIDING and self.group in (Group.FORGET, Group.RETAIN)
-
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
@@ -200,7 +164,7 @@ class Repetition:
 
     Attributes:
         basis: What is required.
-        own: Stages that were recomputed where that was the row alone.
+        own: Stages that were recomputed; None for all.
         floor_unused: Why a noise floor of the record was not used; empty where it was, or where there is none.
     """
 
@@ -208,7 +172,7 @@ class Repetition:
     now: RunRecord
     rows: tuple[Compared, ...]
     basis: Basis
-    own: frozenset[str] = frozenset()
+    own: frozenset[str] | None = None
     floor_unused: str = ""
 
     @property
@@ -217,18 +181,14 @@ class Repetition:
 
     @property
     def changes(self) -> list[EnvironmentChange]:
-        """How the environments differ."""
         return environment_changes(self.then, self.now)
 
     @property
     def first_difference(self) -> str:
         """The first stage whose content came out differently, in words; empty where none did."""
-        first = _first_difference(self.then, self.now)
-        if first is None:
-            return ""
-        then, now = first
-        if now is None:
-            return f"the stage {then.name!r} is no longer made"
+        then, now = _first_difference(self.then, self.now) or (None, None)
+        if then is None or now is None:
+            return f"the stage {then.name!r} is no longer made" if then else ""
         why = "from the same inputs and code" if now.key == then.key else "from other inputs, settings or code"
         return f"the stage {then.name!r} came out differently, {why}"
 
@@ -244,7 +204,9 @@ class Repetition:
             return False
         if self.bitwise:
             return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical", "new"}
-        return not any(row.verdict == "differs" for row in self.rows if row.deciding)
+        sides = (Group.FORGET, Group.RETAIN)
+        deciding = (row for row in self.rows if row.metric in DECIDING and row.group in sides)
+        return all(row.verdict != "differs" for row in deciding)
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -255,41 +217,34 @@ class Repetition:
     def time_fault(self) -> str:
         """How the recorded time of unlearning differs from the repetition's, where that is by more than ten times."""
         then, now = (max(one.cost.unlearn_seconds, SHORTEST) for one in (self.then, self.now))
-        if max(then, now) <= OTHER_TIME * min(then, now):
-            return ""
-        return f"unlearning took {now:.3g} s, and the record says {then:.3g} s"
+        differs = max(then, now) > OTHER_TIME * min(then, now)
+        return f"unlearning took {now:.3g} s, and the record says {then:.3g} s" if differs else ""
 
 
 def compare(
-    then: RunRecord,
-    now: RunRecord,
-    *,
-    floors: Sequence[NoiseFloor] = (),
-    redo: Redo = "row",
-    own: frozenset[str] = frozenset(),
+    then: RunRecord, now: RunRecord, *, floor: NoiseFloor | None = None, own: frozenset[str] | None = None
 ) -> Repetition:
     """Compare a repetition with its record.
 
     Args:
-        floors: Noise floors of the record.
-        redo: What the repetition recomputed.
-        own: Stages that it recomputed where that is the row alone.
+        floor: The record's noise floor, of repetitions that recomputed as much.
+        own: Stages that were recomputed; None for all.
     """
     keys = {stage.name: stage.key for stage in now.stages}
     same_keys = all(keys.get(stage.name) == stage.key for stage in then.stages)
     same_bits = not any(change.bits for change in environment_changes(then, now))
     bitwise = now.environment.device == "cpu" and same_keys and same_bits
-    floor, unused = (None, "") if bitwise else _usable_floor(then, now, floors, redo, own)
-    limits = floor.allowed() if floor is not None else None
+    unused = _floor_fault(then, now, floor, own) if floor is not None and not bitwise else ""
+    limits = None if floor is None or bitwise or unused else floor.allowed()
     recorded, measured = ({_id(value): value for value in one.metrics} for one in (then, now))
-    return Repetition(
-        then=then,
-        now=now,
-        rows=tuple(_compared(one, recorded.get(one), measured.get(one), limits) for one in {**recorded, **measured}),
-        basis="bits" if bitwise else "users" if floor is None else "floor",
-        own=own,
-        floor_unused=unused,
-    )
+    rows = []
+    for number in {**recorded, **measured}:
+        was, found = recorded.get(number), measured.get(number)
+        allowed = _allowed_over_users(was) if limits is None else limits.get(number)
+        values = (was.value if was else None, found.value if found else None)
+        rows.append(Compared(*number, *values, allowed, _verdict(was, found, allowed)))
+    basis: Basis = "bits" if bitwise else "users" if limits is None else "floor"
+    return Repetition(then, now, tuple(rows), basis, own, unused)
 
 
 def environment_changes(then: RunRecord, now: RunRecord) -> list[EnvironmentChange]:
@@ -320,45 +275,27 @@ def _first_difference(then: RunRecord, now: RunRecord) -> tuple[StageRef, StageR
     return next(((one, other) for one, other in pairs if other is None or other.digest != one.digest), None)
 
 
-def _usable_floor(
-    then: RunRecord, now: RunRecord, floors: Sequence[NoiseFloor], redo: Redo, own: frozenset[str]
-) -> tuple[NoiseFloor | None, str]:
-    """The floor that says how far apart these two may lie, or why none of those that are there does."""
-    mine = [floor for floor in floors if floor.key == then.key]
-    if not mine:
-        return None, ""
-    floor = next((floor for floor in mine if floor.holds_for(now, redo=redo)), None)
-    if floor is None:
-        return None, "it was measured on another machine, with other packages, or with more or less recomputed"
-    if not floor.holds_for(then, redo=redo):
-        return None, "the record itself was made in another environment"
+def _floor_fault(then: RunRecord, now: RunRecord, floor: NoiseFloor, own: frozenset[str] | None) -> str:
+    """Why a floor does not say how far apart these two may lie; empty where it does."""
+    if not same_setting(then, now):
+        return "it was measured in the record's environment, and this is another one"
     if floor.runs < FEWEST:
-        return None, f"it was measured by {floor.runs} runs, and {FEWEST} are the fewest"
-    if first := _first_difference(then, now):
-        stage, other = first
-        if other is None or other.key != stage.key:
-            return None, f"the stage {stage.name!r} was made from other inputs, settings or code"
-        if redo == "row" and stage.name.partition(" ")[0] not in own:
-            return None, f"the stage {stage.name!r}, which the row is built on, is another one here"
-    return floor, ""
+        return f"it was measured by {floor.runs} runs, and {FEWEST} are the fewest"
+    stage, other = _first_difference(then, now) or (None, None)
+    if stage is not None and (other is None or other.key != stage.key):
+        return f"the stage {stage.name!r} was made from other inputs, settings or code"
+    if stage is not None and own is not None and stage.name.partition(" ")[0] not in own:
+        return f"the stage {stage.name!r}, which the row is built on, is another one here"
+    return ""
 
 
 def _table(record: RunRecord) -> str:
     """Digest of what was measured: the evaluation stage's, as a published table has other bytes than the run's."""
-    return next((stage.digest for stage in record.stages if stage.name == EVALUATION), record.per_user_digest)
+    return next((stage.digest for stage in record.stages if stage.name == "evaluation"), record.per_user_digest)
 
 
 def _id(value: MetricValue) -> NumberId:
     return value.metric, value.group, value.beam
-
-
-def _compared(
-    number: NumberId, then: MetricValue | None, now: MetricValue | None, limits: Mapping[NumberId, float] | None
-) -> Compared:
-    """Compare one number; ``limits`` are the noise floor's, None without one."""
-    allowed = _allowed_over_users(then) if limits is None else limits.get(number)
-    was, found = then.value if then else None, now.value if now else None
-    return Compared(*number, was, found, allowed, _verdict(then, now, allowed))
 
 
 def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float | None) -> Verdict:

@@ -112,7 +112,7 @@ def run_isolated(
         for stage in given:
             materialise(stage, context)
     with tempfile.TemporaryDirectory(prefix="bench-isolated-") as folder:
-        inputs, out = Path(folder) / "inputs", Path(folder) / "out"
+        inputs, out = (Path(folder).resolve() / name for name in ("inputs", "out"))
         out.mkdir()
         _write_inputs(request, source, given, context, inputs)
         progress.info(f"{resolved.entry.name}: unlearning {'in the sandbox' if sandboxed else 'without a sandbox'}")
@@ -179,32 +179,26 @@ def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
 
 
 def _take_over(theirs: Sequence[Stage], there: StageStore, context: StageContext) -> None:
-    """Copy the stages that the method's process made into the run's store, as stages that were computed.
-
-    Links are refused: one to the cache's retrained model would be read with our rights.
-    """
+    """Copy the stages that the method's process made into the run's store, as stages that were computed."""
     for stage in theirs:
         source, target = there.folder(stage.name, stage.key), context.store.folder(stage.name, stage.key)
         if source.is_dir():
-            _copy_plain(source, target, source)
+            _copy_plain(source, target)
         found = context.store.find(stage.name, stage.key)
         if found is not None:
             context.cache.stages[stage.key] = found
             context.made.add(stage.key)
 
 
-def _copy_plain(source: Path, target: Path, top: Path) -> None:
-    target.mkdir(parents=True)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                _copy_plain(Path(entry.path), target / entry.name, top)
-            elif stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST:
-                shutil.copyfile(entry.path, target / entry.name, follow_symlinks=False)
-            else:
-                place = ascii(Path(entry.path).relative_to(top).as_posix())
-                raise BenchError(f"the method's process left something that is no plain file: {place}")
+def _copy_plain(source: Path, target: Path) -> None:
+    """Copy a folder. Links are refused: one to the cache's retrained model would be read with our rights."""
+    for path in (source, *source.rglob("*")):
+        status = path.lstat()
+        plain = stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST)
+        if not plain or path.resolve() != path:
+            place = ascii(path.relative_to(source.parent).as_posix())
+            raise BenchError(f"the method's process left something that is no plain file: {place}")
+    shutil.copytree(source, target, symlinks=True, copy_function=shutil.copyfile)
 
 
 def run_apart(

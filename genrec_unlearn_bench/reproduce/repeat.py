@@ -8,7 +8,7 @@ IDs, original, oracles) may come from the cache, whose keys say that it was made
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -18,23 +18,21 @@ from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
-from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, resolve_device
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods, source_digest
+from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods
 from genrec_unlearn_bench.reproduce.comparison import (
     FEWEST,
     NoiseFloor,
     Redo,
     Repetition,
     compare,
-    environment_changes,
-    extended,
-    read_floors,
+    read_floor,
+    same_setting,
     write_floor,
 )
 from genrec_unlearn_bench.reproduce.isolated import run_isolated
@@ -74,7 +72,7 @@ def repeat_record(
     cache_dir: Path,
     progress: Progress,
     redo: Redo = "row",
-    floors: Sequence[NoiseFloor] = (),
+    floor: NoiseFloor | None = None,
     isolated: Isolation | None = None,
     **settings: Any,
 ) -> Repetition:
@@ -83,7 +81,7 @@ def repeat_record(
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
         redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
-        floors: Noise floors of the record.
+        floor: The record's noise floor for that ``redo``.
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
@@ -104,10 +102,9 @@ def repeat_record(
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
         aside = Path(place)
         request = request_of(record, results_dir=aside / "results", **settings)
-        _warn(record, request, progress)
         store = StageStore(aside / "cache", progress)
-        own = _own(record)
-        if redo == "row":
+        own = _own(record) if redo == "row" else None
+        if own is not None:
             store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
@@ -116,28 +113,28 @@ def repeat_record(
         else:
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
             done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
-    return compare(record, done.record, floors=floors, redo=redo, own=own)
+    return compare(record, done.record, floor=floor, own=own)
 
 
 def measure_floor(
     folder: Path,
     record: RunRecord,
     count: int,
-    repeat: Callable[[tuple[NoiseFloor, ...]], Repetition],
+    repeat: Callable[[NoiseFloor | None], Repetition],
     *,
     redo: Redo,
     progress: Progress,
 ) -> tuple[NoiseFloor, Repetition]:
     """Repeat until there are ``count`` repetitions, at least once; returns the floor and the last repetition by it.
 
-    What an interrupted call has measured counts, in the same environment.
+    What an interrupted call has measured counts.
 
     Args:
         folder: Of the record; the floor is written there after every repetition.
-        repeat: Repeats the run and compares it with the record, by the floors that are given.
+        repeat: Repeats the run and compares it with the record, by the floor that is given.
 
     Raises:
-        UsageError: The record is of a CPU, or too few repetitions are asked for.
+        UsageError: The record is of a CPU, too few repetitions are asked for, or this is another environment.
         StorageError: The floor cannot be written.
     """
     if record.environment.device == "cpu":
@@ -148,17 +145,18 @@ def measure_floor(
         )
     if count < FEWEST:
         raise UsageError(f"{count} repetitions say nothing about a spread", hint=f"--floor {FEWEST} or more")
-    known = read_floors(folder)
+    floor = read_floor(folder, record, redo)
     while True:
-        done = repeat(known)
-        if done.now.environment.device == "cpu":
-            raise UsageError("the run was repeated on a CPU, which is not where its noise is", hint="--device cuda")
-        floor = extended(known, done.now, key=record.key, redo=redo)
-        write_floor(folder, floor, known)
-        known = read_floors(folder)
+        done = repeat(floor)
+        if not same_setting(record, done.now):
+            what = "this is another environment than the record's, and its noise says nothing about the record"
+            raise UsageError(what, hint="measure it on the machine kind and with the packages of the record")
+        earlier = floor.repetitions if floor is not None else ()
+        floor = NoiseFloor(key=record.key, repetitions=(*earlier, done.now.metrics))
+        write_floor(folder, floor, redo)
         progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
         if floor.runs >= count:
-            return floor, compare(record, done.now, floors=known, redo=redo, own=done.own)
+            return floor, compare(record, done.now, floor=floor, own=done.own)
 
 
 def request_of(
@@ -182,7 +180,7 @@ def request_of(
     Raises UsageError where the method, the task or the encoder is not to be had here.
     """
     cell = record.cell
-    # Looked up here already, so that a record of a dataset folder that is elsewhere fails before anything else.
+    # A record of a dataset folder that is elsewhere fails before anything else.
     find_task(cell.task, data_dir)
     return RunRequest(
         task=cell.task,
@@ -192,9 +190,7 @@ def request_of(
         scale=cell.scale,
         suite=cell.suite,
         measure=tuple(record.measuring),
-        measure_set={
-            f"{name}.{field}": value for name, config in record.measuring.items() for field, value in config.items()
-        },
+        measure_set={f"{name}.{field}": v for name, fields in record.measuring.items() for field, v in fields.items()},
         data_dir=data_dir,
         encoder=encoder or _encoder(record.encoder),
         device=device or record.environment.device,
@@ -242,11 +238,9 @@ def _encoder(key: str) -> str:
 
 def _own(record: RunRecord) -> frozenset[str]:
     """Stages that make the row and what is measured, the measurements' shared passes included."""
-    own = {*ROW, STAGE, *record.measuring}
-    own |= {shared.name for name in record.measuring for shared in find_measurement(name).passes}
-    if record.cell.method in REFERENCE_ROWS:
-        own |= {record.cell.method, "sids-full"}
-    return frozenset(own)
+    passes = {shared.name for name in record.measuring for shared in find_measurement(name).passes}
+    reference = {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else set()
+    return ROW | passes | reference | {STAGE, *record.measuring}
 
 
 def _oracles(record: RunRecord) -> int:
@@ -255,13 +249,3 @@ def _oracles(record: RunRecord) -> int:
     compared = any(value.metric.startswith("gap.") for value in record.metrics)
     # The row `retrain` has a stage of that name, whether or not it is its own reference.
     return made if compared or record.cell.method != "retrain" else 0
-
-
-def _warn(record: RunRecord, request: RunRequest, progress: Progress) -> None:
-    here = {
-        "environment": describe(resolve_device(request.device), threads=request.threads or 1),
-        "arithmetic": arithmetic(),
-        "method_digest": source_digest(find_method(request.method)),
-    }
-    for change in environment_changes(record, record.model_copy(update=here)):
-        progress.info(f"warning: {change}")

@@ -85,14 +85,21 @@ def content_key(recipe: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode("ascii"), digest_size=32).hexdigest()
 
 
-def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Dotted names of the fields in which two recipes differ, sorted: ``config.lr``, ``inputs.original``."""
-    left, right = dict(_leaves(plain(one))), dict(_leaves(plain(other)))
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Fields in which two recipes differ by dotted name, sorted: ``config.lr`` -> ``0.1 then, 0.2 now``."""
+    left, right = dict(_leaves(plain(then))), dict(_leaves(plain(now)))
     missing = object()
     # By repr: 1, 1.0 and True are equal, and their keys differ.
-    return sorted(
+    names = sorted(
         name for name in left.keys() | right.keys() if repr(left.get(name, missing)) != repr(right.get(name, missing))
     )
+    return {name: f"{_shown(left, name)} then, {_shown(right, name)} now" for name in names}
+
+
+def _shown(leaves: Mapping[str, object], name: str) -> str:
+    value = leaves.get(name, "absent")
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 class StageManifest(StrictModel):

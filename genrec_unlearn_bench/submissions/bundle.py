@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -25,10 +25,48 @@ from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submis
 if TYPE_CHECKING:
     import pandas as pd
 
+SHIPPED = Path(str(resources.files("genrec_unlearn_bench.leaderboard")))
+"""The installation's leaderboard."""
+
 M = TypeVar("M", bound=BaseModel)
 
 Finding = tuple[str, str] | tuple[str, str, str]
 """What a check finds: where, what, and how to fix it where that is not the check's own hint."""
+Find = Callable[..., Iterator[Finding]]
+Decorator = Callable[[Find], Find]
+
+
+class Check(NamedTuple):
+    """One line of the outcome; without ``find`` its faults are found while the bundle or a table is read."""
+
+    title: str
+    hint: str = ""
+    """How to fix what it finds, where a finding does not say it better."""
+    of: str = ""
+    find: Find | None = None
+
+
+CHECKS = {
+    "files": Check("files are safe, small and where they belong"),
+    "submission": Check("submission.yaml is complete"),
+    "records": Check("every record fits its schema"),
+    "table": Check("per-user tables can be read", "run the cell again with this version of the suite"),
+    "claim": Check(
+        "verification.json is of this content", "make it anew with `bench submission verify PATH --write`, or remove it"
+    ),
+}
+"""Every check by name."""
+
+
+def check(of: Literal["bundle", "submission", "result", "table", "ranks"], title: str, hint: str = "") -> Decorator:
+    """Register ``check_the_name``, a check of ``(bundle)``, ``(bundle, spec)``, ``(bundle, result)``,
+    ``(bundle, result, table, withheld)`` or ``(bundle, hit ranks of all tables by place)``."""
+
+    def registered(find: Find) -> Find:
+        CHECKS[find.__name__.removeprefix("check_").replace("_", "-")] = Check(title, hint, of, find)
+        return find
+
+    return registered
 
 
 @dataclass(frozen=True)
@@ -77,12 +115,15 @@ class Bundle:
         found = sorted((self.leaderboard / "submissions").glob("*"))
         return [one for one in found if one.is_dir() and one.name != self.name and one.resolve() != self.root.resolve()]
 
-    def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]]:
-        """A result's per-user table and its withheld families. Raises Refused."""
-        path = result.table_path
-        if path not in self.inventory.digests:
-            raise Refused("the per-user table is missing", where=path, hint="submit results with their tables")
-        return read_table((self.root / path).read_bytes(), path)
+    def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]] | None:
+        """A result's per-user table and its withheld families; None for a diverged run without. Raises Refused."""
+        path, hint = result.table_path, CHECKS["table"].hint
+        if result.record.per_user_digest and path not in self.inventory.digests:
+            raise Refused("the per-user table is missing", where=path, hint=hint)
+        if not result.record.per_user_digest and not result.record.diverged:
+            what = "nothing was measured, and the run is not said to have diverged"
+            raise Refused(what, where=result.place, hint=hint)
+        return read_table((self.root / path).read_bytes(), path) if result.record.per_user_digest else None
 
 
 @contextmanager
@@ -137,7 +178,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         results=tuple(results),
         manifests=manifests,
         faults=faults,
-        leaderboard=leaderboard or Path(str(resources.files("genrec_unlearn_bench.leaderboard"))),
+        leaderboard=leaderboard or SHIPPED,
     )
 
 

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.registry import (
     methods,
     source_digest,
 )
-from genrec_unlearn_bench.submissions.bundle import Bundle, Finding
+from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, check
 from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC, Submission, read_spec
 
 LIBRARIES = (
@@ -70,6 +70,11 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
     return found
 
 
+@check(
+    "submission",
+    "method, rulesets and protocol are the declared ones",
+    "submit one method with the variants that its file declares; reference rows are there already",
+)
 def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if spec.protocol_version != PROTOCOL_VERSION:
         what = f"the submission is for protocol version {spec.protocol_version}, this is {PROTOCOL_VERSION}"
@@ -87,6 +92,11 @@ def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
             yield result.at("cell.method"), f"{what}{', '.join(map(repr, sorted(names)))}"
 
 
+@check(
+    "submission",
+    "the method's source is the one that ran, and passes the lint",
+    "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)",
+)
 def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     digest = bundle.inventory.digests.get(METHOD_FILE)
     if digest is None:
@@ -100,6 +110,7 @@ def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     yield from lint((bundle.root / METHOD_FILE).read_bytes(), spec.method.name)
 
 
+@check("submission", "names are free", "give the method a name of its own, and run it again")
 def check_names(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     own = {result.record.method_digest for result in bundle.results}
     known = methods()

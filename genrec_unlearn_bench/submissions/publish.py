@@ -29,6 +29,7 @@ from genrec_unlearn_bench.submissions.plain_text import Refused, machine_path, v
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "similarity": ("first_similarity", "mean_similarity", "first_similarity_scrubbed", "mean_similarity_scrubbed"),
@@ -73,20 +74,19 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
     wanted = {one_of("column family", name.strip(), FAMILIES) for name in withhold if name.strip()}
     families = [name for name in FAMILIES if name in wanted]
-    types = _types(columns_of(per_user.columns))
-    absent = {column for family in families for column in family_columns(family, types)}
+    types = _schema(per_user.columns)
+    absent = {column for family in families for column in family_columns(family, types.names)}
     plain = per_user.assign(user=numbered_users(per_user), target=-1, group=per_user["group"].astype(str))
     plain = plain.assign(**dict.fromkeys(absent, np.nan))
-    columns = {name: pa.array(plain[name], type=kind, from_pandas=True) for name, kind in types.items()}
-    schema = pa.schema(list(types.items()), metadata={_WITHHELD: ",".join(families).encode()})
-    counted = [name for name, kind in types.items() if pa.types.is_integer(kind)]
+    table = pa.Table.from_pandas(plain, schema=types, preserve_index=False)
+    counted = [field.name for field in types if pa.types.is_integer(field.type)]
     sink = io.BytesIO()
     pq.write_table(
-        pa.table(columns, schema=schema),
+        table.replace_schema_metadata({_WITHHELD: ",".join(families).encode()}),
         sink,
         compression="zstd",
         compression_level=19,
-        use_dictionary=[name for name in types if name not in counted],
+        use_dictionary=[name for name in types.names if name not in counted],
         column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
         write_statistics=False,
     )
@@ -120,8 +120,11 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         file = pq.ParquetFile(io.BytesIO(content))
         if file.metadata.num_rows > TABLE_ROWS:
             raise refused(f"the table promises {file.metadata.num_rows} rows, more than {TABLE_ROWS}")
-        if fault := _schema_fault(file.schema_arrow):
-            raise refused(fault)
+        wanted = _schema(file.schema_arrow.names)
+        odd = [f"{field.name} ({field.type})" for field in file.schema_arrow if field not in wanted]
+        if odd or sorted(file.schema_arrow.names) != sorted(wanted.names):
+            what = f"the table has columns that no result has: {', '.join(odd)[:200]}" if odd else "columns are missing"
+            raise refused(what)
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
@@ -137,22 +140,12 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
     return frame, withheld
 
 
-def _types(columns: Mapping[str, str]) -> dict[str, Any]:
+def _schema(names: Iterable[str]) -> pa.Schema:
+    """What a table with these columns should look like."""
     import pyarrow as pa
 
     types = {"int64": pa.int64(), "int8": pa.int8(), "float64": pa.float64(), "str": pa.string()}
-    return {name: types[kind] for name, kind in columns.items()}
-
-
-def _schema_fault(schema: Any) -> str | None:
-    columns = columns_of(schema.names)
-    if extra := [name for name in schema.names if name not in columns]:
-        return f"the table has columns that no result has: {', '.join(extra)[:200]}"
-    if sorted(schema.names) != sorted(columns):
-        return f"the table does not have each of these columns once: {', '.join(columns)}"
-    types = _types(columns)
-    odd = next((field for field in schema if field.type != types[field.name]), None)
-    return None if odd is None else f"the column {odd.name!r} is of type {odd.type}, not {types[odd.name]}"
+    return pa.schema([(name, types[kind]) for name, kind in columns_of(names).items()])
 
 
 def plain_command(command: str) -> str:

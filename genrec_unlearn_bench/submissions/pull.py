@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import Field, ValidationError
 
-from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.config import StrictModel, one_of
 from genrec_unlearn_bench.data.download import fetch_part, note_path
 from genrec_unlearn_bench.errors import (
     BenchError,
@@ -27,7 +27,6 @@ from genrec_unlearn_bench.errors import (
     DataMissing,
     ProtocolMismatch,
     StorageError,
-    UnknownName,
     UsageError,
 )
 from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
@@ -44,7 +43,6 @@ INDEX_BYTES = 256 << 20
 TIMEOUT = 30.0
 """Seconds without a byte."""
 CONNECTIONS = 4
-"""To one server at a time."""
 GIVING_UP = 8
 """Faults in a row after which the rest is not tried: the server is gone."""
 
@@ -80,7 +78,7 @@ class PullIndex(StrictModel):
     results: tuple[OfferedResult, ...] = ()
 
     def text(self) -> str:
-        """The file, one result a line, so that its changes can be read."""
+        """The file, one result a line."""
         head = self.model_dump_json(exclude={"results"})[:-1]
         results = ",".join(f"\n{one.model_dump_json(exclude_defaults=True)}" for one in self.results)
         return f'{head},\n"results":[{results}]}}\n'
@@ -94,6 +92,18 @@ def index_of(root: Path) -> PullIndex:
 def site_index(folders: Iterable[Path], root: Path) -> bytes:
     """The index in the site of a leaderboard, one folder below its ``root``."""
     return PullIndex(base="..", results=_offered(folders, root)).text().encode("utf-8")
+
+
+def write_index(folder: Path) -> tuple[Path, int]:
+    """Write the index of a folder's results into it. Returns its path, and the number of results."""
+    try:
+        index = index_of(folder)
+    except (OSError, ValidationError) as fault:
+        raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
+    if not index.results:
+        raise DataMissing("there is no result", where=str(folder))
+    atomic_text(folder / INDEX, index.text(), "the folder")
+    return folder / INDEX, len(index.results)
 
 
 def _offered(folders: Iterable[Path], root: Path) -> tuple[OfferedResult, ...]:
@@ -126,15 +136,11 @@ class Place:
     index: PullIndex
     base: str
 
-    def fetch(self, place: str, name: str, offered: OfferedFile, target: Path) -> None:
-        """Have one file of a result at ``target``, its digest checked.
+    def fetch(self, path: str, offered: OfferedFile, target: Path) -> None:
+        """Have a file at ``target``, its digest checked.
 
         Raises DataMissing where it cannot be had, CorruptArtefact where it is another file than the index says.
         """
-        for part in (place, name):
-            if fault := unsafe(part):
-                raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
-        path = f"{place}/{name}"
         target.parent.mkdir(parents=True, exist_ok=True)
         source = f"{self.base}/{quote(path) if _is_web(self.base) else path}"
         _copy(source, target, offered.size)
@@ -215,7 +221,7 @@ def _fetch_index(source: str) -> PullIndex:
             return PullIndex.model_validate_json(path.read_bytes())
         except ValidationError as fault:
             first = fault.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
+            place = ".".join(map(str, first["loc"]))
             raise CorruptArtefact(f"the index cannot be read: {place}: {first['msg']}", where=source) from None
 
 
@@ -227,17 +233,26 @@ class Pulled:
     fault: str = ""
 
 
-def check_protocol(wanted: Sequence[OfferedResult]) -> None:
-    """Raises ProtocolMismatch where some were made under a protocol whose results this suite cannot show."""
-    others = [one for one in wanted if one.protocol_version not in PROTOCOLS]
+def select_offered(index: PullIndex, wanted: Mapping[str, Sequence[str]]) -> list[OfferedResult]:
+    """The results whose fields have one of the wanted names.
+
+    Raises UnknownName for a name that no result has, ProtocolMismatch where this suite cannot show one of them.
+    """
+    for field, values in wanted.items():
+        known = {str(getattr(one, field)) for one in index.results}
+        for value in values:
+            one_of(f"{field} at this place", value, known)
+    found = [one for one in index.results if all(getattr(one, field) in values for field, values in wanted.items())]
+    others = [one for one in found if one.protocol_version not in PROTOCOLS]
     if others:
         versions = ", ".join(sorted({str(one.protocol_version) for one in others}))
         raise ProtocolMismatch(
-            f"{len(others)} of these {len(wanted)} results follow protocol {versions}, and this suite knows protocol "
+            f"{len(others)} of these {len(found)} results follow protocol {versions}, and this suite knows protocol "
             f"{' and '.join(map(str, PROTOCOLS))}",
             where=others[0].place,
             hint="pull with the suite's version that made them, or leave them out (--task, --method …)",
         )
+    return found
 
 
 def pull_results(
@@ -245,17 +260,12 @@ def pull_results(
 ) -> tuple[Pulled, ...]:
     """Pull results, a few at a time; each appears whole in the results folder, or not at all.
 
-    Faults of single results are collected.
-
-    Raises:
-        ProtocolMismatch: Some are of another protocol; nothing was done.
-        StorageError: The results folder cannot be written.
+    Faults of single results are collected; raises StorageError where the results folder cannot be written.
     """
-    check_protocol(wanted)
     done: list[Pulled] = []
     faults = 0
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        waiting = {pool.submit(_pull, place, one, results_dir): one.place for one in wanted}
+        waiting = [pool.submit(_pull, place, one, results_dir) for one in wanted]
         try:
             for future in progress.track("pull results", as_completed(waiting), total=len(waiting)):
                 done.append(future.result())
@@ -274,52 +284,23 @@ def _pull(place: Place, offered: OfferedResult, results_dir: Path) -> Pulled:
     folder = "/".join((offered.task, offered.backbone, offered.method, offered.place.rpartition("/")[2]))
     target = results_dir / folder
     try:
-        odd = unsafe(folder)
-        if odd is not None or RECORD not in offered.files:
-            what = f"the index names a result that is not taken: {odd.what if odd else 'it has no record'}"
-            raise CorruptArtefact(what, where=offered.place)
+        for path in (folder, offered.place, *offered.files):
+            if fault := unsafe(path):
+                raise CorruptArtefact(f"the index names a path that is not taken: {fault.what}", where=fault.where)
         if target.exists():
             files = {target / name: file.digest for name, file in offered.files.items()}
             same = all(path.is_file() and file_digest(path) == digest for path, digest in files.items())
             return Pulled(offered.place, "here already" if same else "kept")
         with atomic_folder(target, "--results-dir") as draft:
             for name, file in offered.files.items():
-                place.fetch(offered.place, name, file, draft / name)
-            _check_record(read_record(draft), offered, results_dir, target)
+                place.fetch(f"{offered.place}/{name}", file, draft / name)
+            record = read_record(draft)
+            same = (record.key, record.protocol_version) == (offered.key, offered.protocol_version)
+            if not same or result_folder(results_dir, record) != target or {*offered.files} != {*_files_of(record)}:
+                what = "the record is of another run, or of other files, than the index says"
+                raise CorruptArtefact(what, where=offered.place)
     except StorageError:
         raise
-    except BenchError as fault:
-        return Pulled(offered.place, "failed", fault.render().replace("\n", ";"))
+    except BenchError as refusal:
+        return Pulled(offered.place, "failed", refusal.render().replace("\n", ";"))
     return Pulled(offered.place, "new")
-
-
-def _check_record(record: RunRecord, offered: OfferedResult, results_dir: Path, target: Path) -> None:
-    for name in sorted(offered.files.keys() - set(_files_of(record))):
-        raise CorruptArtefact(f"the record does not name the file {name!a} of this result", where=offered.place)
-    same = (record.key, record.protocol_version) == (offered.key, offered.protocol_version)
-    if not same or result_folder(results_dir, record) != target:
-        raise CorruptArtefact("the record is of another run than the index says", where=offered.place)
-
-
-def select_offered(index: PullIndex, wanted: Mapping[str, Sequence[str]]) -> list[OfferedResult]:
-    """The results whose fields have one of the wanted names. Raises UnknownName for a name that no result has."""
-    for field, values in wanted.items():
-        known = {str(getattr(one, field)) for one in index.results}
-        for value in values:
-            if value not in known:
-                raise UnknownName(f"{field} at this place", value, known)
-    return [one for one in index.results if all(getattr(one, field) in values for field, values in wanted.items())]
-
-
-def write_index(folder: Path) -> tuple[Path, int]:
-    """Write the index of a folder's results into it. Returns its path, and the number of results."""
-    if not folder.is_dir():
-        raise UsageError("an index is made of a folder", where=str(folder), hint="give a folder with results")
-    try:
-        index = index_of(folder)
-    except (OSError, ValidationError) as fault:
-        raise DataMissing(f"a result cannot be read: {fault}", where=str(folder)) from None
-    if not index.results:
-        raise DataMissing("there is no result", where=str(folder))
-    atomic_text(folder / INDEX, index.text(), "the folder")
-    return folder / INDEX, len(index.results)

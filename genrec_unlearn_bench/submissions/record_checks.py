@@ -6,6 +6,7 @@ import math
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS, PER_USER, RECORD, result_folder, table_place
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
-from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
+from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_command, plain_platform
@@ -33,7 +34,9 @@ TRIALS = 12
 REPORTED_SEEDS = range(9000)
 """Seeds that a result may be reported at; from 9000 (``TUNING_SEED``) on they are for tuning."""
 
+UNEDITED = "numbers are not edited: submit what `bench run` wrote"
 _PUBLISH = "publish the result again with `bench submission new`"
+_MANIFEST = "submit the manifest as `bench run` wrote it, and only results that were made on it"
 _MOST_THREADS = 4096
 
 
@@ -49,12 +52,18 @@ def demo_results(bundle: Bundle) -> list[Result]:
     return sorted(demo, key=lambda one: (one.record.cell.method != own, one.record.cell.seed, one.place))
 
 
+@check("submission", "the demo cell is there")
 def check_demo(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if not demo_results(bundle):
         hint = f"bench run --task demo-brand --method {spec.method.name}, and submit it too"
         yield "results/", "there is no result on the demo, which is what everybody can run again", hint
 
 
+@check(
+    "submission",
+    "files are those that submission.yaml lists",
+    "if the change is meant, renew the list with `bench submission new`; otherwise restore the file",
+)
 def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     listed = spec.contents
     there = {path: digest for path, digest in bundle.inventory.digests.items() if path not in (SPEC, VERIFICATION)}
@@ -67,8 +76,8 @@ def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
             yield path, "a file was changed after submission.yaml was made"
 
 
+@check("bundle", "tables, per user and of measurements, are those that records name", "submit them unchanged")
 def check_tables(bundle: Bundle) -> Iterator[Finding]:
-    """Tables, per user and of measurements, are those that the records name."""
     named = {}
     for result in bundle.results:
         named[result.table_path] = result.record.per_user_digest
@@ -86,6 +95,7 @@ def check_tables(bundle: Bundle) -> Iterator[Finding]:
             yield path, "the measurement's table is missing"
 
 
+@check("bundle", "task manifests are what the tasks resolve to", _MANIFEST)
 def check_manifests(bundle: Bundle) -> Iterator[Finding]:
     used = {result.record.cell.task for result in bundle.results}
     for task, manifest in bundle.manifests.items():
@@ -101,8 +111,7 @@ def check_manifests(bundle: Bundle) -> Iterator[Finding]:
                 yield f"{where}: {place}", f"a text of the manifest {odd}"
         if task not in used and not bundle.is_tree:
             yield where, "no result is of this manifest's task", "remove it"
-        known = _known_manifest(bundle, task)
-        if known is None:
+        if (known := known_manifest(bundle, task)) is None:
             continue
         try:
             check_manifest(known, manifest)
@@ -114,11 +123,7 @@ def check_manifests(bundle: Bundle) -> Iterator[Finding]:
             yield where, what, "run the task's present version"
 
 
-def unknown_tasks(bundle: Bundle) -> list[str]:
-    """Tasks whose manifest there is nothing to compare with."""
-    return [task for task in bundle.manifests if _known_manifest(bundle, task) is None]
-
-
+@check("result", "results belong to their manifests", _MANIFEST)
 def check_task(bundle: Bundle, result: Result) -> Iterator[Finding]:
     record = result.record
     manifest = bundle.manifests.get(record.cell.task)
@@ -135,6 +140,7 @@ def check_task(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield f"{result.at('dataset_digest')}, and {path}: dataset_digest", what
 
 
+@check("result", "protocol and schema are this suite's", "run the cell again with this version of the suite")
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
     made, schema = result.record.protocol_version, result.record.schema_version
     # Published results keep the protocol that they were made under; what is new follows the present one.
@@ -145,12 +151,14 @@ def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield result.at("schema_version"), f"the record has schema version {schema}, this suite reads {SCHEMA_VERSION}"
 
 
+@check("result", "folders are where their records say", "leave folders as `bench submission new` writes them")
 def check_place(bundle: Bundle, result: Result) -> Iterator[Finding]:
     wanted = result_folder(Path() if bundle.is_tree else Path("results"), result.record).as_posix()
     if result.place != wanted:
         yield result.place, f"the folder is not where its record belongs: {wanted}"
 
 
+@check("result", "commands repeat their own cell", "submit the run that the record describes")
 def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
     record, cell, where = result.record, result.record.cell, result.at("command")
     if not record.command.startswith("bench run "):
@@ -175,6 +183,11 @@ def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield where, "the command names folders or files of somebody's machine", _PUBLISH
 
 
+@check(
+    "result",
+    "texts are plain and name no machine, and numbers are finite",
+    "a run without a finite number says null, and why in a note",
+)
 def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
     for place, value in values_of(result.record.model_dump(mode="python")):
         where = result.at(ascii(place)[1:-1])
@@ -191,6 +204,7 @@ def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield result.at("environment.platform"), "the platform names the build of somebody's kernel", _PUBLISH
 
 
+@check("result", "costs are possible and agree", f"costs are measured: {UNEDITED}")
 def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
     cost, threads = result.record.cost, result.record.environment.threads
     for name, value in cost:
@@ -214,6 +228,7 @@ def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
             yield result.at("cost"), f"the metric {metric} is not the record's own cost"
 
 
+@check("bundle", "no cell is claimed twice", "submit one of them; which one is not chosen by its numbers")
 def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
     cells = defaultdict(list)
     for result in bundle.results:
@@ -223,6 +238,7 @@ def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
             yield ", ".join(places), f"{len(places)} results claim the same cell"
 
 
+@check("bundle", "no result is at a tuning seed", "report at seeds 0, 1, 2 …, and tune at others (from 9000 on)")
 def check_tuning_seeds(bundle: Bundle) -> Iterator[Finding]:
     tuned = set(bundle.spec.tuning.seeds) if bundle.spec else set()
     for result in bundle.results:
@@ -231,8 +247,12 @@ def check_tuning_seeds(bundle: Bundle) -> Iterator[Finding]:
             yield result.at("cell.seed"), f"the result is reported at seed {seed}, which is for tuning"
 
 
+@check(
+    "submission",
+    "every cell has the declared seeds, 0 … n - 1; on the demo some of them do",
+    "submit every seed of every cell, diverged ones included",
+)
 def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
-    """The seeds 0 … n - 1, the same for every cell; on the demo some of them do."""
     wanted = spec.seeds
     declared = ", ".join(map(str, wanted))
     if wanted != tuple(range(len(wanted))):
@@ -250,6 +270,11 @@ def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
             yield "/".join(("results", task, *group[:2])), what
 
 
+@check(
+    "bundle",
+    "recommenders are set up as everybody's",
+    "run it with the settings of that result's command, so that only the method differs",
+)
 def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
     """One configuration of backbone, tokenizer and encoder for each task, backbone and scale: the leaderboard's own,
     where it has results of that kind, else the first result's."""
@@ -268,8 +293,12 @@ def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
                 break
 
 
+@check(
+    "bundle",
+    "configurations are counted and within the rules",
+    "tune with `bench tune`, which counts its trials, and run again",
+)
 def check_tuning(bundle: Bundle) -> Iterator[Finding]:
-    """One configuration under the ruleset ``fixed``; trials counted, and within the limit, under ``tuned``."""
     first: dict[str, tuple[str, object]] = {}
     for result in bundle.results:
         cell, config = result.record.cell, result.record.method_config
@@ -293,7 +322,7 @@ def check_tuning(bundle: Bundle) -> Iterator[Finding]:
             yield f"{SPEC}: tuning.space, and {where}", what, "say `space: declared`"
 
 
-def _known_manifest(bundle: Bundle, task: str) -> TaskManifest | None:
+def known_manifest(bundle: Bundle, task: str) -> TaskManifest | None:
     """The manifest a task resolves to: computed for the demo, taken from the leaderboard's results for others."""
     if task in demo_tasks():
         return _demo_manifest(task)
@@ -316,15 +345,17 @@ def _demo_manifest(task: str) -> TaskManifest:
 
 def _known_record(bundle: Bundle, record: RunRecord) -> tuple[str, RunRecord] | None:
     """The leaderboard's first result of that task, backbone and scale, with its place."""
-    cell, root = record.cell, bundle.leaderboard / "results"
-    for path in sorted((root / cell.task / cell.backbone).glob(f"*/{cell.scale}-seed*/{RECORD}")):
-        try:
-            found = RunRecord.model_validate_json(path.read_bytes())
-        except ValidationError:
-            continue
-        if found.backbone_label == record.backbone_label:
-            return f"leaderboard/results/{path.parent.relative_to(root).as_posix()}", found
+    for folder, found in published_records(bundle.leaderboard / "results", record.cell.task, record.cell.backbone):
+        if (found.cell.scale, found.backbone_label) == (record.cell.scale, record.backbone_label):
+            return f"leaderboard/{folder.relative_to(bundle.leaderboard).as_posix()}", found
     return None
+
+
+def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:
+    """The results of a task and backbone that can be read, with their folders."""
+    for path in sorted((root / task / backbone).rglob(RECORD)):
+        with suppress(OSError, ValidationError):
+            yield path.parent, RunRecord.model_validate_json(path.read_bytes())
 
 
 def _first_difference(name: str, there: object, here: object) -> str:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,18 +16,12 @@ from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageErro
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
 from genrec_unlearn_bench.reporting.frame import filtered
-from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
-from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, statistics_protocol
-from genrec_unlearn_bench.reporting.results import Loaded, Result, load_results
-from genrec_unlearn_bench.reporting.selection import (
-    Selection,
-    chosen_layout,
-    selected_board,
-    task_kinds,
-    variants,
-)
+from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
+from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
+from genrec_unlearn_bench.reporting.selection import Selection, chosen_layout, selected_board
+from genrec_unlearn_bench.submissions.bundle import SHIPPED
 from genrec_unlearn_bench.submissions.verification import published_sources
 
 
@@ -76,8 +69,6 @@ class ResultSet:
             self.board(wanted),
             found or find_layout(layout, protocol.suite_protocol),
             protocol,
-            kinds=task_kinds(self.results),
-            variant_of=variants(),
             wanted=wanted,
             beam=beam,
             baseline=baseline,
@@ -103,7 +94,11 @@ class ResultSet:
         except UsageError as fault:
             fault.where = fault.where or ", ".join((*self.places, *self.others))
             absent = set(methods) - {result.method for result in self.results}
-            if absent and not self.published and absent <= _published_methods():
+            if (
+                absent
+                and not self.published
+                and absent <= {result.method for part in load_published(skip_broken=True) for result in part.results}
+            ):
                 fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
             raise
 
@@ -129,9 +124,7 @@ def load_result_set(
         UnknownName: A filter that no result fits.
         CorruptArtefact: Some records cannot be read, unless ``skip_broken``.
     """
-    own = list(folders)
-    if not own and Path("results").is_dir():
-        own = [Path("results")]
+    own = _own(folders)
     published = published or not own
     # Records make millions of objects and no cycle, and looking for cycles among them takes 40 % of the time to read
     # them (0.77 against 0.44 ms for a record of 41 KB).
@@ -170,6 +163,10 @@ def load_result_set(
     return ResultSet(kept, faults, places, published, others)
 
 
+def _own(folders: Sequence[Path]) -> list[Path]:
+    return list(folders) or [path for path in (Path("results"),) if path.is_dir()]
+
+
 def results_at(folders: Sequence[Path]) -> ResultSet:
     """The results in some folders, as a frame's column ``folder`` has them; published ones with their source.
 
@@ -178,13 +175,11 @@ def results_at(folders: Sequence[Path]) -> ResultSet:
         CorruptArtefact: One cannot be read.
         ProtocolMismatch: They are of several protocols.
     """
-    with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
-        published = {folder.resolve(): source for source, folder in published_sources(shipped)}
+    published = {folder.resolve(): source for source, folder in published_sources(SHIPPED)}
     found: list[Result] = []
     for folder in dict.fromkeys(folders):
-        source = next((published[above] for above in folder.resolve().parents if above in published), None)
-        part = load_results([folder]) if source is None else load_results([folder], source=source)
-        found += part.results
+        source = next((published[above] for above in folder.resolve().parents if above in published), OWN)
+        found += load_results([folder], source=source).results
     if len(versions := sorted({result.protocol_version for result in found})) > 1:
         raise ProtocolMismatch(
             f"results of the protocols {', '.join(map(str, versions))} cannot share a table",
@@ -197,26 +192,17 @@ def results_at(folders: Sequence[Path]) -> ResultSet:
 
 def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:
     """Results of a leaderboard's folder (default: of the one that ships), by source."""
-    if root is None:
-        with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
-            return load_published(shipped, skip_broken=skip_broken)
-    return [
-        load_results([folder], source=source, skip_broken=skip_broken) for source, folder in published_sources(root)
-    ]
+    sources = published_sources(root or SHIPPED)
+    return [load_results([folder], source=source, skip_broken=skip_broken) for source, folder in sources]
 
 
 def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> list[Loaded]:
     """Results of all protocols: one's own (default: ``results``, where it exists) with the published, then each
     published grid by itself, as grids hold runs of seeds that the published have too."""
-    own = list(folders) or [path for path in (Path("results"),) if path.is_dir()]
+    own = _own(folders)
     parts = [load_results(own, skip_broken=skip_broken)] if own else []
     parts += load_published(skip_broken=skip_broken)
     results = tuple(result for part in parts for result in part.results)
     together = Loaded(results, tuple(fault for part in parts for fault in part.faults))
-    with resources.as_file(resources.files("genrec_unlearn_bench.leaderboard")) as shipped:
-        grids = sorted(path for path in (shipped / "grids").glob("*") if path.is_dir())
-        return [together, *(load_results([folder], skip_broken=skip_broken) for folder in grids)]
-
-
-def _published_methods() -> set[str]:
-    return {result.method for part in load_published(skip_broken=True) for result in part.results}
+    grids = sorted(path for path in (SHIPPED / "grids").glob("*") if path.is_dir())
+    return [together, *(load_results([folder], skip_broken=skip_broken) for folder in grids)]

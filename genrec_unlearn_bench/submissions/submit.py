@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from pydantic import Field
-
 from genrec_unlearn_bench import PROTOCOL_VERSION
-from genrec_unlearn_bench.config import StrictModel, parse
+from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -37,8 +36,7 @@ from genrec_unlearn_bench.submissions.spec import (
     read_spec,
     submission_text,
 )
-from genrec_unlearn_bench.submissions.verification import Verification
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import Verification, verify
 
 _SHOWN = 12
 _NEEDED = {
@@ -53,31 +51,6 @@ _MENTION = "@\u200b"
 """An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
 
 
-class SubmitRequest(StrictModel):
-    """One call of ``bench submission new``; a field that is None stays as an earlier submission.yaml has it."""
-
-    name: str
-    """The submission's name, and its folder's."""
-    method: str
-    """Name of a method, or ``path/to/file.py:Class``."""
-    results_dir: Path
-    """Results of ``bench run``."""
-    out: Path
-    """Where submissions lie; the folder ``name`` is made in it."""
-    leaderboard: Path | None = None
-    """The leaderboard's folder to hold it against; the installation's where none is given."""
-    withhold: tuple[str, ...] = ()
-    """Column families that the tables leave out."""
-    tasks: tuple[str, ...] = ()
-    """Only these tasks; all where none is named."""
-    rulesets: tuple[str, ...] = ()
-    """Only these rulesets; all where none is named."""
-    words: dict[str, Any] = Field(default_factory=dict)
-    """Fields of submission.yaml that the call gives."""
-    affirm: bool = False
-    """Whether every statement of RULES.md is affirmed by this call."""
-
-
 @dataclass(frozen=True, eq=False)
 class Submitted:
     folder: Path
@@ -87,11 +60,30 @@ class Submitted:
     passed_over: int
     """Results of the method that were made with another version of its source."""
     renewed: bool
-    """Whether there was an earlier submission of the name."""
 
 
-def submit(request: SubmitRequest) -> Submitted:
-    """Gather, publish, check and write.
+def submit(
+    name: str,
+    method: str,
+    *,
+    results_dir: Path,
+    out: Path,
+    leaderboard: Path | None = None,
+    withhold: Iterable[str] = (),
+    tasks: Sequence[str] = (),
+    rulesets: Sequence[str] = (),
+    words: Mapping[str, Any] = MappingProxyType({}),
+    affirm: bool = False,
+) -> Submitted:
+    """Gather, publish, check and write the folder ``name`` in ``out``.
+
+    Args:
+        method: Name of a method, or ``path/to/file.py:Class``.
+        leaderboard: The leaderboard's folder to hold it against; None means the installation's.
+        withhold: Column families that the tables leave out.
+        tasks, rulesets: Only results of these; of all where none is named.
+        words: Fields of submission.yaml; others stay as an earlier one has them.
+        affirm: Whether every statement of RULES.md is affirmed by this call.
 
     Raises:
         UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
@@ -99,90 +91,85 @@ def submit(request: SubmitRequest) -> Submitted:
         BenchError: The submission would not pass ``bench submission verify``; nothing was written.
         StorageError: The file system refuses.
     """
-    if not SLUG.match(request.name):
-        raise UsageError(
-            f"{request.name!r} is no name for a submission",
-            hint="use lower-case letters and digits, and hyphens between",
-        )
-    entry = find_method(request.method)
+    if not SLUG.match(name):
+        hint = "use lower-case letters and digits, and hyphens between"
+        raise UsageError(f"{name!r} is no name for a submission", hint=hint)
+    entry = find_method(method)
     if entry.kind == "reference":
         raise UsageError(f"{entry.name!r} is a reference row, which every table has", hint="submit a method")
     source = source_file(entry)
     if source is None:
         raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
-    target = request.out / request.name
+    target = out / name
     earlier = read_spec(target)
-    found, passed_over = _results(request, entry)
+    found, passed_over = _results(entry, method, results_dir, tasks, rulesets)
     with tempfile.TemporaryDirectory(prefix="bench-submit-") as place:
-        draft = Path(place) / request.name
-        records = tuple(publish_result(*one, draft / "results", withhold=request.withhold) for one in found)
+        draft = Path(place) / name
+        records = tuple(publish_result(*one, draft / "results", withhold=withhold) for one in found)
         for task, folder in {record.cell.task: folder for folder, record in found}.items():
             publish_manifest(folder, task, draft / MANIFESTS)
         shutil.copyfile(source, draft / METHOD_FILE)
-        spec = _spec(request, entry, earlier, records, draft)
+        given = {**words, "affirmed": list(STATEMENTS)} if affirm else dict(words)
+        given |= {"name": name, "method": {"name": entry.name, "file": METHOD_FILE}}
+        spec = _spec(given, earlier, records, draft, where=str(target / SPEC))
         (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
-        verification = verify(load(draft, request.leaderboard))
-        if not verification.passed:
-            faults = verification.faults
-            listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
-            more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-            what = "the submission would not pass `bench submission verify`, and was not written"
-            raise BenchError(f"{what}:{listing}{more}", where=str(target))
+        verification = verify(load(draft, leaderboard))
+        _check_passed(verification, target)
         with atomic_folder(target, "--out", replace=True) as final:
             shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return Submitted(target, spec, records, verification, passed_over, earlier is not None)
 
 
-def _results(request: SubmitRequest, entry: Entry) -> tuple[list[tuple[Path, RunRecord]], int]:
+def _check_passed(verification: Verification, target: Path) -> None:
+    if faults := verification.faults:
+        listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
+        more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        what = "the submission would not pass `bench submission verify`, and was not written"
+        raise BenchError(f"{what}:{listing}{more}", where=str(target))
+
+
+def _results(
+    entry: Entry, given: str, results_dir: Path, tasks: Sequence[str], rulesets: Sequence[str]
+) -> tuple[list[tuple[Path, RunRecord]], int]:
     """Folders and records of this version of the method's file, and the number of results of other versions."""
     every = []
-    for path in find_records(request.results_dir) if request.results_dir.is_dir() else ():
+    for path in find_records(results_dir) if results_dir.is_dir() else ():
         record = read_record(path.parent)
-        named = not request.tasks or record.cell.task in request.tasks
-        allowed = not request.rulesets or record.cell.ruleset in request.rulesets
-        if record.cell.method == entry.name and named and allowed:
+        wanted = record.cell.method == entry.name and (not tasks or record.cell.task in tasks)
+        if wanted and (not rulesets or record.cell.ruleset in rulesets):
             every.append((path.parent, record))
     digest = source_digest(entry)
-    found = [one for one in every if one[1].method_digest == digest]
+    found = [(folder, record) for folder, record in every if record.method_digest == digest]
     if not found:
         what = f"there is no result of the method {entry.name!r}"
         if every:
             what = f"all {len(every)} results of {entry.name!r} were made with another version of its file"
-        hint = f"bench run --task demo-brand --method {request.method} --results-dir {request.results_dir}"
-        raise UsageError(what, where=str(request.results_dir), hint=hint)
+        hint = f"bench run --task demo-brand --method {given} --results-dir {results_dir}"
+        raise UsageError(what, where=str(results_dir), hint=hint)
     return found, len(every) - len(found)
 
 
 def _spec(
-    request: SubmitRequest, entry: Entry, earlier: Submission | None, records: Sequence[RunRecord], draft: Path
+    given: Mapping[str, Any], earlier: Submission | None, records: Sequence[RunRecord], draft: Path, *, where: str
 ) -> Submission:
     """The words of before and of this call, with everything that follows from the results."""
-    words: dict[str, Any] = earlier.model_dump(mode="json", exclude_none=True) if earlier is not None else {}
-    tuning = {**words.get("tuning", {}), **request.words.get("tuning", {})}
-    trials = max(record.cost.tuning_trials for record in records)
-    tuning["space"] = "declared" if trials > 1 else tuning.get("space", "none")
+    before: dict[str, Any] = earlier.model_dump(mode="json", exclude_none=True) if earlier is not None else {}
+    tuning = {"space": "none", **before.get("tuning", {}), **given.get("tuning", {})}
+    if any(record.cost.tuning_trials > 1 for record in records):
+        tuning["space"] = "declared"
     files = sorted(path for path in draft.rglob("*") if path.is_file())
     others = [record for record in records if record.cell.task not in demo_tasks()]
     words = {
-        **words,
-        **request.words,
+        **before,
+        **given,
         "protocol_version": PROTOCOL_VERSION,
-        "name": request.name,
-        "method": {"name": entry.name, "file": METHOD_FILE},
         "rulesets": sorted({record.cell.ruleset for record in records}),
         "tuning": tuning,
         "seeds": sorted({record.cell.seed for record in others or records}),
         "contents": {path.relative_to(draft).as_posix(): file_digest(path) for path in files},
     }
-    if request.affirm:
-        words["affirmed"] = list(STATEMENTS)
-    missing = [name for name in _NEEDED if not words.get(name)]
-    if missing:
-        raise ConfigError(
-            [f"{name}: {_NEEDED[name]}" for name in missing],
-            where=str(request.out / request.name / SPEC),
-            hint="give them once; later calls keep them",
-        )
+    if missing := [f"{name}: {how}" for name, how in _NEEDED.items() if not words.get(name)]:
+        raise ConfigError(missing, where=where, hint="give them once; later calls keep them")
     return parse_submission(submission_text(parse(Submission, words, where=SPEC)).encode())
 
 
@@ -193,7 +180,7 @@ def pull_request(spec: Submission, records: Sequence[RunRecord], verification: V
     environment = jinja2.Environment(  # noqa: S701 - Markdown, escaped by the filter ``plain``
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    environment.filters |= {"plain": plain, "quoted": quoted}
+    environment.filters |= {"plain": _plain, "quoted": _quoted}
     place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "submission" / "pull_request.md"
     return environment.from_string(place.read_text(encoding="utf-8")).render(
         spec=spec,
@@ -205,11 +192,11 @@ def pull_request(spec: Submission, records: Sequence[RunRecord], verification: V
     )
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """A text as one line of Markdown that shows just that text."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", _MENTION)
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """A text as code, to be copied as it is."""
     return f"`{' '.join(text.replace('`', ' ').split())}`"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
@@ -21,16 +21,11 @@ from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result
+from genrec_unlearn_bench.pipeline.results import PER_USER
+from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import Refused
-from genrec_unlearn_bench.submissions.publish import (
-    FAMILIES,
-    family_columns,
-    numbered_users,
-    read_table,
-    rests_on,
-)
+from genrec_unlearn_bench.submissions.publish import FAMILIES, family_columns, numbered_users, read_table, rests_on
+from genrec_unlearn_bench.submissions.record_checks import UNEDITED, published_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +74,12 @@ ORIGINAL = "original"
 SAME_FOR_EVERY_SEED = ("popularity",)
 
 
+@check(
+    "table",
+    "tables have every test example once, in order, with what lists can give",
+    "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again",
+)
 def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    """Every test example once and in order, and numbers that a list can have."""
     where, manifest = result.table_path, bundle.manifests.get(result.record.cell.task)
     other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin(BEAMS)
     if other.any():
@@ -105,6 +104,7 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
                 yield where, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {examples[wrong][0]})"
 
 
+@check("table", "tables name no user and no target", "publish with `bench submission new`, which leaves them out")
 def check_users(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
     if (table["target"] != -1).any():
         yield result.table_path, "the table still says what users chose (column target)"
@@ -112,8 +112,8 @@ def check_users(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: f
         yield f"{result.table_path}: user", "the users are not numbered in order of their first row"
 
 
+@check("table", "aggregates follow from the per-user tables", UNEDITED)
 def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    """The record's metrics are what the table gives."""
     recorded, found = _by_key(result.record.metrics), _by_key(recompute(table))
     users, where = _user_level(), result.at("metrics")
     wrong = []
@@ -136,6 +136,7 @@ def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
     return {name for name in names & _user_level() if rests_on(name) not in withheld}
 
 
+@check("result", "metrics keep their bounds and follow from their parts", UNEDITED)
 def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
     """Invariants between metrics hold, in the oracle that the gaps imply as well; ``gap``, ``gapz`` and the collateral
     excess are what their parts give, and none is left out."""
@@ -165,8 +166,8 @@ def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
                 yield where, f"{_name((name, group, beam))} is not the difference of its two sides"
 
 
+@check("bundle", "results agree on their retrained models", UNEDITED)
 def check_oracles(bundle: Bundle) -> Iterator[Finding]:
-    """Results that were compared with the same retrained models imply the same numbers of them."""
     seen: dict[tuple[object, ...], tuple[str, float]] = {}
     for result in bundle.results:
         stages = tuple(stage.digest for stage in result.record.stages if stage.name.startswith("evaluation of retrain"))
@@ -195,8 +196,8 @@ def shared(one: Ranks, other: Ranks, original: Ranks | None = None) -> float:
     return float((one == other)[counted].sum()) / found if found >= FEWEST else 0.0
 
 
+@check("ranks", "no two seeds have the same lists", "two trainings never agree so far: run the second seed")
 def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
-    """Compare the seeds of a bundle. ``tables``: ranks by the result's place."""
     groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for result in bundle.results:
         if result.place in tables and result.record.cell.method not in SAME_FOR_EVERY_SEED:
@@ -210,8 +211,12 @@ def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding
                 yield where, f"{seeds} have the same lists: {share:.0%} of their hit ranks are equal"
 
 
+@check(
+    "ranks",
+    "no table is one that was published before",
+    "submit the method's own runs; a method that is published is not submitted under another name",
+)
 def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
-    """Compare a bundle's tables with everything published. ``tables``: ranks by the result's place."""
     if bundle.spec is None:
         return
     roots = [bundle.leaderboard / "results", *sorted((bundle.leaderboard / "grids").glob("*"))]
@@ -242,13 +247,9 @@ def _setting(record: RunRecord) -> tuple[str, ...]:
 
 
 def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord, Path, Ranks]]:
-    for path in sorted((root / task / backbone).rglob(RECORD)):
-        try:
-            record = RunRecord.model_validate_json(path.read_bytes())
-            ranks = hit_ranks(read_table(path.with_name(PER_USER).read_bytes(), PER_USER)[0])
-        except (OSError, ValidationError, Refused):
-            continue
-        yield record, path.parent, ranks
+    for folder, record in published_records(root, task, backbone):
+        with suppress(OSError, Refused):
+            yield record, folder, hit_ranks(read_table((folder / PER_USER).read_bytes(), PER_USER)[0])
 
 
 def _order_fault(examples: NDArray[np.int64], wanted: int) -> str | None:

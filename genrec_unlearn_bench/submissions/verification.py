@@ -1,25 +1,29 @@
-"""The outcome of ``bench submission verify``, the badge that follows, and a leaderboard's sources with theirs."""
+"""Running every check on a submission, the badge that follows, and a leaderboard's sources with theirs.
+
+Nothing of a submission is executed here.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
+from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge, Source
-from genrec_unlearn_bench.submissions.bundle import Bundle, Finding
+from genrec_unlearn_bench.submissions.bundle import CHECKS, Bundle, Finding
 from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
-from genrec_unlearn_bench.submissions.plain_text import Fault, plain_json
+from genrec_unlearn_bench.submissions.plain_text import Fault, Refused, plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
 
-RESULTS = "results"
-SUBMISSIONS = "submissions"
+if TYPE_CHECKING:
+    from genrec_unlearn_bench.submissions.table_checks import Ranks
 
 
 class Checked(StrictModel):
@@ -36,11 +40,9 @@ class DemoRun(StrictModel):
     """The demo cell, run again."""
 
     place: str
-    """The result that was repeated."""
     matches: bool
     differences: tuple[str, ...] = ()
     sandboxed: bool = False
-    """Whether a submitted method was run in a sandbox."""
     time_fault: str = ""
     """How the submitted time of unlearning differs from the re-run's, where that is by more than ten times."""
 
@@ -51,7 +53,6 @@ class Verification(StrictModel):
     schema_version: Literal[1] = 1
     protocol_version: int
     name: str
-    """The submission's name, or the folder's."""
     content_digest: str
     """blake2b-256 over the digests of all files but this record."""
     results: int
@@ -67,7 +68,6 @@ class Verification(StrictModel):
     notices: tuple[str, ...] = ()
     """Facts that are allowed and a reader should know: diverged runs, tasks nobody else has run."""
     demo: DemoRun | None = None
-    """None where it was not run again."""
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -86,6 +86,80 @@ class Verification(StrictModel):
         badge = Badge.REPRODUCED if complete and demo.matches else self.badge
         flags = (f"{demo.place}: {demo.time_fault}",) if demo.time_fault else ()
         return self.model_copy(update={"demo": demo, "badge": badge, "notices": (*self.notices, *flags)})
+
+
+def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
+    """Check everything that can be checked without running anything.
+
+    Args:
+        claims: Whether a verification.json in the bundle is compared with the outcome.
+    """
+    from genrec_unlearn_bench.submissions import method_checks, table_checks  # noqa: F401 - they register their checks
+    from genrec_unlearn_bench.submissions.record_checks import known_manifest
+
+    faults = {name: list(bundle.faults.get(name, ())) for name in CHECKS}
+    rescored, self_reported, withheld = set[str](), set[str](), set[str]()
+    ranks: dict[str, Ranks] = {}
+    _run("bundle", faults, bundle)
+    if bundle.spec is not None:
+        _run("submission", faults, bundle, bundle.spec)
+    for result in bundle.results:
+        _run("result", faults, bundle, result)
+        again = set[str]()
+        try:
+            if (read := bundle.table(result)) is not None:
+                table, without = read
+                ranks[result.place] = table_checks.hit_ranks(table)
+                _run("table", faults, bundle, result, table, without)
+                again = table_checks.rescored(result, without)
+                withheld |= without
+        except Refused as refusal:
+            faults["table"].append(refusal.fault)
+        rescored |= again
+        self_reported |= {value.metric for value in result.record.metrics} - again
+    _run("ranks", faults, bundle, ranks)
+    if not bundle.results and not faults["records"]:
+        hint = "give the folder of a submission, or leaderboard/results"
+        faults["records"].append(Fault(what="there is no result", where=".", hint=hint))
+    passed = not any(faults.values())
+    notices = [f"diverged, shown as such and never ranked: {r.place}" for r in bundle.results if r.record.diverged]
+    notices += [
+        f"the task {task} could not be compared with a known manifest: nobody else has submitted results of it"
+        for task in bundle.manifests
+        if known_manifest(bundle, task) is None
+    ]
+    outcome = Verification(
+        protocol_version=max([r.record.protocol_version for r in bundle.results], default=PROTOCOL_VERSION),
+        name=bundle.name,
+        content_digest=bundle.digest,
+        results=len(bundle.results),
+        passed=passed,
+        badge=Badge.RE_SCORED if passed else Badge.SELF_REPORTED,
+        checks=_checked(faults),
+        rescored=tuple(sorted(rescored - self_reported)),
+        self_reported=tuple(sorted(self_reported)),
+        withheld=tuple(sorted(withheld)),
+        notices=tuple(notices),
+    )
+    found = _faults("claim", check_claim(bundle, outcome)) if claims else []
+    if not found:
+        return outcome
+    changes = {"passed": False, "badge": Badge.SELF_REPORTED, "checks": _checked({**faults, "claim": found})}
+    return outcome.model_copy(update=changes)
+
+
+def _run(of: str, faults: dict[str, list[Fault]], *subject: Any) -> None:
+    for name, check in CHECKS.items():
+        if check.of == of and check.find is not None:
+            faults[name] += _faults(name, check.find(*subject))
+
+
+def _faults(name: str, found: Iterable[Finding]) -> list[Fault]:
+    return [Fault(what=what, where=where, hint=own[0] if own else CHECKS[name].hint) for where, what, *own in found]
+
+
+def _checked(faults: dict[str, list[Fault]]) -> tuple[Checked, ...]:
+    return tuple(Checked(name=name, title=CHECKS[name].title, faults=tuple(found)) for name, found in faults.items())
 
 
 def write_verification(folder: Path, verification: Verification) -> Path:
@@ -144,11 +218,11 @@ def published_sources(root: Path) -> list[tuple[Source, Path]]:
     Raises ConfigError for a submission whose ``submission.yaml`` cannot be read.
     """
     found = []
-    own = root / RESULTS
+    own = root / "results"
     if own.is_dir():
         found.append((Source(badge_text=_badge_text(own)), own))
-    for path in sorted((root / SUBMISSIONS).glob(f"*/{SPEC}")):
-        results, spec = path.parent / RESULTS, read_spec(path.parent)
+    for path in sorted((root / "submissions").glob(f"*/{SPEC}")):
+        results, spec = path.parent / "results", read_spec(path.parent)
         if results.is_dir() and spec is not None:
             paper = spec.paper
             arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper is not None and paper.arxiv else ""

@@ -46,7 +46,6 @@ class Choice(StrictModel):
     schema_version: int = 1
     protocol_version: int
     suite_version: str
-    """Version of this package."""
     created: str
     """UTC, ISO 8601."""
     task: str
@@ -54,13 +53,11 @@ class Choice(StrictModel):
     task_digest: str
     backbone: str
     backbone_digest: str
-    """``recommender_digest``."""
     scale: str
     encoder: str
     device: str
     """cpu or cuda."""
     method: str
-    """Name of the method or variant."""
     method_digest: str
     """blake2b-256 of the method's source file."""
     seeds: tuple[int, ...] = Field(min_length=1)
@@ -74,16 +71,12 @@ class Choice(StrictModel):
     space: int = Field(ge=1)
     """Size of the search space, the default included; one larger than the budget was tried in part."""
     original: Trial
-    """The recommender before unlearning."""
     trials: tuple[Trial, ...] = Field(min_length=1)
     chosen: int = Field(ge=0)
-    """Position of the chosen trial."""
     feasible: bool
     """Whether it keeps enough of the retain quality; if not, it is the nearest to that."""
     seconds: float
-    """All trials together."""
     command: str
-    """The command line that repeats it."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -105,26 +98,20 @@ def write_choice(folder: Path, choice: Choice) -> Path:
 
 def read_choice(path: Path) -> Choice:
     """Read a choice. Raises ConfigError where it does not fit its schema or is not what the rule gives."""
+    where, hint = str(path), "run `bench tune` again"
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as fault:
-        raise ConfigError([f"it cannot be read: {fault}"], where=str(path), hint="run `bench tune` again") from None
+        raise ConfigError([f"it cannot be read: {fault}"], where=where, hint=hint) from None
     if not isinstance(content, dict):
-        raise ConfigError(["a JSON object is expected"], where=str(path), hint="run `bench tune` again")
-    version = content.get("protocol_version")
-    if version != PROTOCOL_VERSION:
-        raise ProtocolMismatch(
-            f"the choice was made under protocol version {version}, this is version {PROTOCOL_VERSION}",
-            where=str(path),
-            hint="run `bench tune` again",
-        )
-    choice = parse(Choice, content, where=str(path))
+        raise ConfigError(["a JSON object is expected"], where=where, hint=hint)
+    if (version := content.get("protocol_version")) != PROTOCOL_VERSION:
+        what = f"the choice was made under protocol version {version}, this is version {PROTOCOL_VERSION}"
+        raise ProtocolMismatch(what, where=where, hint=hint)
+    choice = parse(Choice, content, where=where)
     if choose(choice.trials, choice.original) != (choice.chosen, choice.feasible):
-        raise ConfigError(
-            [f"chosen: trial {choice.chosen} is not what the rule gives from the numbers of its trials"],
-            where=str(path),
-            hint="run `bench tune` again; a choice is not edited by hand",
-        )
+        what = f"chosen: trial {choice.chosen} is not what the rule gives from the numbers of its trials"
+        raise ConfigError([what], where=where, hint=f"{hint}; a choice is not edited by hand")
     return choice
 
 
@@ -149,15 +136,12 @@ def check_choice(
             where=str(path),
             hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
         )
-    differs = []
     if choice.backbone_digest != recommender:
-        differs.append("another configuration of backbone or tokenizer")
+        what = f"the method {choice.method!r} was tuned on another configuration of backbone or tokenizer"
+        raise UsageError(what, where=str(path), hint=hint)
     if choice.encoder != encoder:
-        differs.append(f"the encoder {choice.encoder} (here: {encoder})")
-    if differs:
-        raise UsageError(
-            f"the method {choice.method!r} was tuned on {' and '.join(differs)}", where=str(path), hint=hint
-        )
+        what = f"the method {choice.method!r} was tuned on the encoder {choice.encoder} (here: {encoder})"
+        raise UsageError(what, where=str(path), hint=hint)
 
 
 def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
@@ -186,7 +170,6 @@ class FixedRules(StrictModel):
 
     protocol_version: int
     chosen_on: ChosenOn | None = None
-    """None where nothing has been chosen yet."""
     methods: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Method or variant -> the fields that differ from its defaults."""
 
@@ -209,13 +192,7 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
     rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path)) if path.is_file() else None
     methods = dict(rules.methods) if rules else {}
     for choice, fields in chosen:
-        on = ChosenOn(
-            task=choice.task,
-            task_digest=choice.task_digest,
-            backbone=choice.backbone,
-            scale=choice.scale,
-            seeds=choice.seeds,
-        )
+        on = ChosenOn(**choice.model_dump(include=set(ChosenOn.model_fields)))
         other = rules.chosen_on if rules is not None else None
         if rules is not None and other is not None and (other, rules.protocol_version) != (on, PROTOCOL_VERSION):
             seeds = ", ".join(map(str, other.seeds))
@@ -229,12 +206,9 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
         rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=dict(sorted(methods.items())))
     if rules is None or rules.chosen_on is None:
         raise UsageError("there is no choice to write", where=str(path))
-    atomic_text(path, _text(rules, rules.chosen_on), "--fixed")
-    return rules
-
-
-def _text(rules: FixedRules, on: ChosenOn) -> str:
+    on = rules.chosen_on
     seeds = " ".join(f"--seed {seed}" for seed in on.seeds)
     header = HEADER.format(task=on.task, backbone=on.backbone, scale=on.scale, seeds=seeds)
-    content = rules.model_dump(mode="json")
-    return header + yaml.safe_dump(content, sort_keys=False, width=110, default_flow_style=None)
+    content = yaml.safe_dump(rules.model_dump(mode="json"), sort_keys=False, width=110, default_flow_style=None)
+    atomic_text(path, header + content, "--fixed")
+    return rules

@@ -49,42 +49,37 @@ RULE = (
 )
 
 
-class Measured(StrictModel):
+class Scores(StrictModel):
+    """Validation numbers; null where a trial diverged, or where they were not measured (at every seed)."""
+
+    forget_hr: float | None
+    """HR@10 of the forget part as served."""
+    retain_ndcg: float | None
+    """NDCG@10 of the retain part."""
+    exposed_hr: float | None = None
+    """HR@10 of the forget part in the original IDs without serving rules."""
+    near_ndcg: float | None = None
+    """NDCG@10 of the retain rows near the concept."""
+
+
+class Measured(Scores):
     """One recommender on the validation parts, at one tuning seed."""
 
     seed: int
-    forget_hr: float | None
-    """HR@10 of the forget part as served; null where the trial diverged."""
-    retain_ndcg: float | None
-    """NDCG@10 of the retain part; null where the trial diverged."""
-    exposed_hr: float | None = None
-    """HR@10 of the forget part in the original IDs without serving rules; null where it was not measured."""
-    near_ndcg: float | None = None
-    """NDCG@10 of the retain rows near the concept; null where it was not measured."""
     forget_hits: tuple[int, ...] | None = None
     """User of every forget row with its target among the first ten, as served; null where it was not kept."""
     exposed_hits: tuple[int, ...] | None = None
     """The same in the original IDs."""
     unlearn_seconds: float = 0.0
-    """Wall-clock of unlearning; 0 for the original."""
     validate_seconds: float = 0.0
-    """Wall-clock of the validation."""
     diverged: bool = False
 
 
-class Trial(StrictModel):
-    """One configuration, over all tuning seeds."""
+class Trial(Scores):
+    """One configuration, with its means over all tuning seeds."""
 
     config: dict[str, Any]
     """Every field of the method's configuration; empty for the original."""
-    forget_hr: float | None
-    """Mean HR@10 of the forget part; null where the trial diverged at some seed."""
-    retain_ndcg: float | None
-    """Mean NDCG@10 of the retain part; null where the trial diverged at some seed."""
-    exposed_hr: float | None = None
-    """Mean HR@10 in the original IDs; null where it was not measured at every seed."""
-    near_ndcg: float | None = None
-    """Mean NDCG@10 of the retain rows near the concept; null where it was not measured at every seed."""
     seconds: float
     """Unlearning and validation, all seeds together."""
     diverged: bool
@@ -95,10 +90,9 @@ class Trial(StrictModel):
 def mean_trial(config: dict[str, Any], seeds: Sequence[Measured]) -> Trial:
     """A trial from what was measured at every seed."""
     diverged = any(one.diverged for one in seeds)
-    names = ("forget_hr", "retain_ndcg", "exposed_hr", "near_ndcg")
     return Trial(
         config=config,
-        **{name: None if diverged else _mean([getattr(one, name) for one in seeds]) for name in names},
+        **{name: None if diverged else _mean([getattr(one, name) for one in seeds]) for name in Scores.model_fields},
         seconds=sum(one.unlearn_seconds + one.validate_seconds for one in seeds),
         diverged=diverged,
         seeds=tuple(seeds),
@@ -153,10 +147,7 @@ def sign_flip_p(differences: Sequence[int]) -> float:
     sizes = [abs(difference) for difference in differences if difference]
     weights = np.ones(1)
     for size in sizes:
-        longer = np.zeros(len(weights) + 2 * size)
-        longer[: len(weights)] += weights / 2
-        longer[2 * size :] += weights / 2
-        weights = longer
+        weights = (np.pad(weights, (0, 2 * size)) + np.pad(weights, (2 * size, 0))) / 2
     # weights[k] is the probability of the sum k - sum(sizes).
     return min(1.0, float(weights[sum(differences) + sum(sizes) :].sum()))
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.executors.base import run_jobs
+from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.run import run_cell
@@ -42,7 +42,7 @@ def seconds(root: Path, processes: int, way: dict[str, object]) -> float:
     folder = SweepFolder.of(cache, "twelve")
     local = LocalProcesses(folder, cache, processes=processes, machine=Machine(cores=2, gpus=()), work=WORK)
     began = time.perf_counter()
-    outcome = run_jobs(cells(root, way), local, folder, Progress())
+    outcome = Sweep(cells(root, way), local, folder, Progress()).run()
     took = time.perf_counter() - began
     assert len(outcome.done) == CELLS + 1
     return took

@@ -11,7 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.cli import grid_run
 from genrec_unlearn_bench.executors.task import WorkResult
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore

@@ -69,8 +69,8 @@ def test_a_broken_grid_is_told_with_all_its_faults(grid: Path) -> None:
     grid.write_text("name: mine\naxes: {task: demo-brnd, method: tracre}\n", encoding="utf-8")
     result = bench("show", str(grid))
     assert result.exit_code == 2
-    assert "axes.task: unknown task 'demo-brnd'; did you mean demo-brand" in result.stderr
-    assert "axes.method: unknown method 'tracre'; did you mean tracer" in result.stderr
+    assert "axes.task.0: unknown task 'demo-brnd'; did you mean demo-brand" in result.stderr
+    assert "axes.method.0: unknown method 'tracre'; did you mean tracer" in result.stderr
 
 
 def test_a_task_file_is_still_a_task(tmp_path: Path, grid: Path) -> None:

@@ -208,7 +208,7 @@ def submission_documents(root: Path) -> Iterator[tuple[str, Any]]:
     home = prepared(root / "home")
     known_leaderboard(home)
     board = ("--leaderboard", str(home / "leaderboard"))
-    folder = str(submit(request(home, out=root / "submitted")).folder)
+    folder = str(submit(**request(home, out=root / "submitted")).folder)
     renew = ("--method", str(home / "mine.py"), "--results-dir", str(home / "results"), "--out", "submitted")
     yield "submission new", printed("submission new mine", *renew, *board)
     yield "submission verify", printed(f"submission verify {folder}", *board)

@@ -26,7 +26,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(home: Path, tmp_path: Path) -> Path:
-    return submit(request(home, out=tmp_path)).folder
+    return submit(**request(home, out=tmp_path)).folder
 
 
 def invoke(home: Path, path: Path, *words: str) -> Any:
@@ -110,7 +110,7 @@ def test_a_demo_that_gives_other_numbers(home: Path, folder: Path, demo: dict[st
 
 
 def test_withheld_columns_keep_the_lower_badge(home: Path, tmp_path: Path, demo: dict[str, Any]) -> None:
-    folder = submit(request(home, out=tmp_path, withhold=("influence",))).folder
+    folder = submit(**request(home, out=tmp_path, withhold=("influence",))).folder
     done = invoke(home, folder, "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

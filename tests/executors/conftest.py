@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from genrec_unlearn_bench.executors import base
-from genrec_unlearn_bench.executors.base import Executor, SweepOutcome, run_jobs
+from genrec_unlearn_bench.executors.base import Executor, Sweep, SweepOutcome
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from genrec_unlearn_bench.progress import Progress
 from tests.executors import light_work
@@ -57,7 +57,8 @@ class World:
         return InProcess(self.folder, self.cache, work=light_work.WORK)
 
     def sweep(self, jobs: Sequence[Job], executor: Executor | None = None, **options: Any) -> SweepOutcome:
-        return run_jobs(jobs, executor or self.in_process(), self.folder, self.shown, **options)
+        hurry = options.pop("hurry", None)
+        return Sweep(jobs, executor or self.in_process(), self.folder, self.shown, **options).run(hurry)
 
     def state(self, job: str) -> JobState:
         state = self.folder.state(job)

@@ -8,7 +8,7 @@ from typing import Any
 
 from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import Assignment, perform
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 
 
@@ -27,11 +27,10 @@ class InProcess(Executor):
         """Whether nothing waits to be done."""
         return not self._waiting
 
-    def submit(self, jobs: Sequence[Job], attempts: Sequence[int]) -> None:
+    def submit(self, jobs: Sequence[Job]) -> None:
         """Take jobs; ``ended`` does them."""
         place: dict[str, Any] = {"folder": self._folder.root, "cache": self._cache, "work": self._work}
-        for job, attempt in zip(jobs, attempts, strict=True):
-            self._waiting.append(Assignment(job=job, attempt=attempt, executor=self.name, **place))
+        self._waiting += [Assignment(job=job, executor=self.name, **place) for job in jobs]
 
     def ended(self, timeout: float) -> list[JobState]:
         """Do the next job, whatever time that takes. Raises KeyboardInterrupt where the user stops it."""

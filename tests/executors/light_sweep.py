@@ -8,12 +8,11 @@ import signal
 import sys
 from pathlib import Path
 
-from genrec_unlearn_bench.executors.base import run_jobs
+from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.store import StageStore
 from tests.executors.light_work import WORK, job
 
 METHODS = ("original", "filter", "grad-diff", "npo", "rmu", "tracer")
@@ -52,12 +51,7 @@ def main() -> int:
     machine = Machine(cores=cores, gpus=())
     local = LocalProcesses(folder, cache, processes=given.processes, machine=machine, work=WORK)
     wanted = jobs(given.root, given.seeds, given.seconds)
-    store = StageStore(cache)
-
-    def is_done(job: Job) -> Path | None:
-        return cache if not job.keys or store.contains(job.until, job.keys[-1]) else None
-
-    outcome = run_jobs(wanted, local, folder, Said(), is_done=is_done)
+    outcome = Sweep(wanted, local, folder, Said()).run()
     print(json.dumps(sorted(outcome.done)), flush=True)
     return 130 if outcome.interrupted else 1 if outcome.failed or outcome.left else 0
 

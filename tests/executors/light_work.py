@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.executors.task import WorkResult, make_stages
-from genrec_unlearn_bench.grid.schedule import RESULT, Job
-from genrec_unlearn_bench.grid.spec import Resources
+from genrec_unlearn_bench.executors.task import WorkResult, make_stage
+from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.stage import StageContext
 from genrec_unlearn_bench.progress import Progress
@@ -34,9 +33,9 @@ def do(job: Job, store: StageStore, progress: Progress) -> WorkResult:
     graph = LightBuilder(seconds=float(ways.get("seconds", 0.0)))(job.request)
     context = StageContext(store, progress)
     if job.until != RESULT:
-        make_stages(job, graph.stages.values(), context)
+        make_stage(job, graph.stages.values(), context)
         return WorkResult()
-    make_stages(job.model_copy(update={"keys": (graph.stages["original"].key,)}), graph.stages.values(), context)
+    make_stage(job.model_copy(update={"key": graph.stages["original"].key}), graph.stages.values(), context)
     _behave(str(ways.get("ends", "")), job.request.results_dir / job.name, ways, progress)
     return WorkResult(run_light(job.request, graph, context), diverged=ways.get("ends") == "diverges")
 
@@ -93,12 +92,12 @@ def job(name: str, tmp: Path, *, needs: tuple[str, ...] = (), until: str = RESUL
         device="cpu",
         results_dir=tmp / "results",
     )
-    keys = (LightBuilder()(request).stages[until].key,) if until != RESULT else ()
+    key = LightBuilder()(request).stages[until].key
     return Job(
         name=name,
         request=request,
         until=until,
-        keys=keys,
+        key=key,
         needs=needs,
         cells=(name,),
         resources=Resources(**resources),

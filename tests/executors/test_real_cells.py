@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.executors.base import SweepOutcome, run_jobs
+from genrec_unlearn_bench.executors.base import Sweep, SweepOutcome
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
 from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
-from genrec_unlearn_bench.grid.plan import make_plan, schedule
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.plan import make_plan
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.progress import Progress
@@ -46,7 +46,7 @@ def jobs(results: Path, cache: Path) -> list[Job]:
         return GridCell(method, request, axes={"dataset": "demo"})
 
     cells = [cell("filter"), cell("tracer", method_set=TINY_TRACER)]
-    return list(schedule(make_plan(cells, graph_builder(), StageStore(cache), Progress())))
+    return list(make_plan(cells, graph_builder(), StageStore(cache), Progress()).jobs)
 
 
 def run(root: Path, kind: str) -> SweepOutcome:
@@ -59,8 +59,8 @@ def run(root: Path, kind: str) -> SweepOutcome:
         else LocalProcesses(folder, cache, processes=int(kind[0]), machine=machine)
     )
     wanted = jobs(root / kind / "results", cache)
-    outcome = run_jobs(wanted, executor, folder, Progress())
-    assert outcome.failed == {}, [failure.error for failure in outcome.failed.values()]
+    outcome = Sweep(wanted, executor, folder, Progress()).run()
+    assert outcome.failed == {}, outcome.failed
     original = next(job for job in wanted if job.until == "original")
     log = folder.log(original.name).read_text()
     assert "original: computing" in log

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.executors.slurm import (
     waits,
 )
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
@@ -91,7 +91,7 @@ def hanging(world: World, job: str) -> JobState:
 
 
 def test_a_job_whose_time_is_over_is_queued_again_and_goes_on(world: World) -> None:
-    local(world).submit([world.job("slow", ends="hangs once", seed=2)], [1])
+    local(world).submit([world.job("slow", ends="hangs once", seed=2)])
     until(lambda: (world.root / "results" / ".slow.met").exists())
     os.kill(hanging(world, "slow").pid, signal.SIGUSR2)
     until(lambda: world.state("slow").state == "done")
@@ -128,7 +128,7 @@ def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
         *(world.job(name, needs=("first",), memory_mib=700) for name in ("one", "two")),
     ]
     slurm = Slurm(world.folder, world.cache, settings, info=world.shown.info)
-    slurm.submit(jobs, [1, 1, 3])
+    slurm.submit(jobs)
     first, cells = cluster.submitted()
     for line in ("partition=gpu", "gpus-per-node=2", "cpus-per-task=4", "time=30", "nice=5", "signal=USR2@90"):
         assert f"#SBATCH --{line}\n" in first
@@ -143,30 +143,29 @@ def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
     states = {job.name: world.state(job.name) for job in jobs}
     assert {name: state.place for name, state in states.items()} == {"first": "1", "one": "2_0", "two": "2_1"}
     assert all(state.state == "queued" and state.owned for state in states.values())
-    assert states["two"].attempts == 3
     assert world.shown.lines == ["submitted 3 jobs to Slurm in 2 arrays"]
 
 
 def test_what_is_queued_or_runs_is_not_submitted_again(world: World, cluster: FakeSlurm) -> None:
     jobs = [world.job("first", until="original"), world.job("cell", needs=("first",)), world.job("other")]
-    Slurm(world.folder, world.cache).submit(jobs[:1], [1])
+    Slurm(world.folder, world.cache).submit(jobs[:1])
     cluster.queue("1|RUNNING|None")
-    Slurm(world.folder, world.cache, info=world.shown.info).submit(jobs, [2, 1, 1])
+    Slurm(world.folder, world.cache, info=world.shown.info).submit(jobs)
     assert len(cluster.submitted()) == 3
     assert any("dependency=afterany:1\n" in text for text in cluster.submitted())
     assert "1 jobs are in Slurm's queue, or running, since an earlier call" in world.shown.lines
     cluster.queue("1|COMPLETED|None", "2|CANCELLED|None", "3|PENDING|Resources")
-    Slurm(world.folder, world.cache).submit(jobs[1:], [2, 2])
+    Slurm(world.folder, world.cache).submit(jobs[1:])
     assert len(cluster.submitted()) == 4
 
 
 def test_refusals_come_in_slurms_own_words_before_anything_is_submitted(world: World, cluster: FakeSlurm) -> None:
     settings = SlurmSettings.model_validate({"overrides": [{"where": {"method": "two"}, "set": {"partition": "nope"}}]})
     with pytest.raises(UsageError, match="refuses the job 'two': invalid partition specified: nope"):
-        Slurm(world.folder, world.cache, settings).submit([world.job("one"), world.job("two")], [1, 1])
+        Slurm(world.folder, world.cache, settings).submit([world.job("one"), world.job("two")])
     assert cluster.submitted() == []
     with pytest.raises(UsageError, match="Job array too large"):
-        Slurm(world.folder, world.cache).submit([world.job(str(number)) for number in range(7)], [1] * 7)
+        Slurm(world.folder, world.cache).submit([world.job(str(number)) for number in range(7)])
 
 
 def test_a_machine_without_slurm_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

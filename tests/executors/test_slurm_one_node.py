@@ -80,7 +80,7 @@ def test_cells_wait_for_what_they_share(world: World, slurm: Callable[..., Slurm
         world.job("shared", until="original", seconds=1.0),
         *(world.job(f"cell{number}", needs=("shared",), cores=1) for number in range(4)),
     ]
-    slurm().submit(jobs, [1] * 5)
+    slurm().submit(jobs)
     until(lambda: is_in(world, **{job.name: "done" for job in jobs}))
     began = min(last(world, job.name).started or 0.0 for job in jobs[1:])
     assert last(world, "shared").updated < began
@@ -90,7 +90,7 @@ def test_cells_wait_for_what_they_share(world: World, slurm: Callable[..., Slurm
 
 def test_a_requeued_job_goes_on_and_others_wait_for_it(world: World, slurm: Callable[..., Slurm]) -> None:
     jobs = [world.job("first", ends="hangs once"), world.job("second", needs=("first",))]
-    slurm().submit(jobs, [1, 1])
+    slurm().submit(jobs)
     until(lambda: hangs(world, "first"))
     subprocess.run(["scontrol", "requeue", last(world, "first").place], check=True)
     until(lambda: is_in(world, second="done"))
@@ -101,9 +101,9 @@ def test_a_requeued_job_goes_on_and_others_wait_for_it(world: World, slurm: Call
 
 def test_a_more_urgent_job_takes_the_place_and_gives_it_back(world: World, slurm: Callable[..., Slurm]) -> None:
     cores = os.cpu_count()
-    slurm().submit([world.job("low", ends="hangs once", cores=cores)], [1])
+    slurm().submit([world.job("low", ends="hangs once", cores=cores)])
     until(lambda: hangs(world, "low"))
-    slurm(partition="urgent").submit([world.job("high", cores=cores)], [1])
+    slurm(partition="urgent").submit([world.job("high", cores=cores)])
     until(lambda: is_in(world, low="done", high="done"))
     assert last(world, "low").attempts == 2
     assert last(world, "low").updated > last(world, "high").updated
@@ -112,14 +112,14 @@ def test_a_more_urgent_job_takes_the_place_and_gives_it_back(world: World, slurm
 def test_a_time_limit_is_met_politely_and_the_job_queued_again(world: World, slurm: Callable[..., Slurm]) -> None:
     # Slurm counts whole minutes; the signal comes after 20 seconds of the one.
     jobs = [world.job("resumed", ends="hangs once", minutes=1), world.job("after", needs=("resumed",))]
-    slurm(grace_seconds=40).submit(jobs, [1, 1])
+    slurm(grace_seconds=40).submit(jobs)
     until(lambda: is_in(world, after="done"))
     assert (last(world, "resumed").state, last(world, "resumed").attempts) == ("done", 2)
 
 
 def test_a_job_over_its_time_says_so_and_what_needs_it_is_skipped(world: World, slurm: Callable[..., Slurm]) -> None:
     jobs = [world.job("endless", ends="hangs", minutes=1), world.job("after", needs=("endless",))]
-    slurm(grace_seconds=40, restarts=0).submit(jobs, [1, 1])
+    slurm(grace_seconds=40, restarts=0).submit(jobs)
     until(lambda: is_in(world, after="skipped"))
     assert "raise `minutes`" in last(world, "endless").error
     assert "needs 'endless', which was not done: its time was over" in last(world, "after").error
@@ -127,26 +127,26 @@ def test_a_job_over_its_time_says_so_and_what_needs_it_is_skipped(world: World, 
 
 def test_cancelled_jobs_are_told_running_or_not(world: World, slurm: Callable[..., Slurm]) -> None:
     jobs = [world.job("runs", ends="hangs"), world.job("waits", needs=("runs",))]
-    slurm().submit(jobs, [1, 1])
+    slurm().submit(jobs)
     until(lambda: hangs(world, "runs"))
     assert slurm_states(world.folder) == {
         "runs": "RUNNING",
         "waits": "PENDING",
     }
     # A second call submits nothing.
-    slurm().submit(jobs, [2, 2])
+    slurm().submit(jobs)
     assert world.shown.lines[-1] == "2 jobs are in Slurm's queue, or running, since an earlier call"
     subprocess.run(["scancel", last(world, "waits").place, last(world, "runs").place], check=True)
     until(lambda: slurm_states(world.folder) == {})
     assert is_in(world, runs="lost", waits="lost")
     assert all("CANCELLED" in last(world, name).error for name in ("runs", "waits"))
     # And a third submits both again.
-    slurm().submit([world.job("runs"), world.job("waits", needs=("runs",))], [2, 2])
+    slurm().submit([world.job("runs"), world.job("waits", needs=("runs",))])
     until(lambda: is_in(world, runs="done", waits="done"))
 
 
 def test_a_job_that_takes_more_memory_than_asked_for_is_told(world: World, slurm: Callable[..., Slurm]) -> None:
-    slurm().submit([world.job("grows", ends="grows", mib=900, memory_mib=300)], [1])
+    slurm().submit([world.job("grows", ends="grows", mib=900, memory_mib=300)])
     until(lambda: slurm_states(world.folder) == {})
     # With cgroups Slurm calls it OUT_OF_MEMORY; here it watches by itself, and says so in the job's error output alone.
     assert last(world, "grows").state == "failed"
@@ -155,18 +155,18 @@ def test_a_job_that_takes_more_memory_than_asked_for_is_told(world: World, slurm
 
 def test_refusals_come_in_slurms_own_words(world: World, slurm: Callable[..., Slurm]) -> None:
     with pytest.raises(UsageError, match="invalid partition specified: nope"):
-        slurm(partition="nope").submit([world.job("a")], [1])
+        slurm(partition="nope").submit([world.job("a")])
     with pytest.raises(UsageError, match="Requested node configuration is not available"):
-        slurm().submit([world.job("a", gpus=7)], [1])
+        slurm().submit([world.job("a", gpus=7)])
     with pytest.raises(UsageError, match=r"Requested node configuration is not available|More processors"):
-        slurm().submit([world.job("a", cores=5000)], [1])
+        slurm().submit([world.job("a", cores=5000)])
     with pytest.raises(UsageError, match="Requested time limit is invalid"):
-        slurm().submit([world.job("a", minutes=60 * 24 * 30)], [1])
+        slurm().submit([world.job("a", minutes=60 * 24 * 30)])
     assert world.folder.states() == {}
 
 
 def test_what_cannot_start_shows_its_error_output(world: World, slurm: Callable[..., Slurm]) -> None:
-    slurm(setup=["no-such-module load cuda", "exit 3"]).submit([world.job("a")], [1])
+    slurm(setup=["no-such-module load cuda", "exit 3"]).submit([world.job("a")])
     until(lambda: slurm_states(world.folder) == {})
     assert last(world, "a").state == "failed"
     assert "no-such-module: command not found" in last(world, "a").error
@@ -272,8 +272,8 @@ def test_several_gpus_are_several_processes(world: World, slurm: Callable[..., S
         "scale": "smoke",
     }
     request = one.request.model_copy(update=fields)
-    job = one.model_copy(update={"request": request, "keys": (graph_builder()(request).stages["original"].key,)})
-    slurm(work="", memory_mib=6000).submit([job], [1])
+    job = one.model_copy(update={"request": request, "key": graph_builder()(request).stages["original"].key})
+    slurm(work="", memory_mib=6000).submit([job])
     until(lambda: last(world, "original").state in ("done", "failed", "lost"), 600.0)
     assert last(world, "original").state == "done", last(world, "original").error
     (notes,) = (world.cache / "stages" / "original").rglob("notes.json")

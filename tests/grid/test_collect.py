@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.grid.collect import FILE, Collected, collect
 from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFacts, SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import RECORD
@@ -45,7 +45,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def gather(cells: list[PlannedCell], out: Path, sweep: SweepFolder | None = None) -> Collected:
+NO_SWEEP = SweepFolder(Path("none"))
+
+
+def gather(cells: list[PlannedCell], out: Path, sweep: SweepFolder = NO_SWEEP) -> Collected:
     return collect("mine", cells, sweep, out, Progress())
 
 
@@ -74,7 +77,7 @@ def test_nothing_is_written_over(results: list[PlannedCell], tmp_path: Path) -> 
         gather(results, out)
     assert files(out) == before
     with pytest.raises(UsageError, match="holds the grid 'mine'"):
-        collect("other", results, None, out, Progress())
+        collect("other", results, NO_SWEEP, out, Progress())
     (out / FILE).write_text("{}")
     with pytest.raises(UsageError, match="did not write"):
         gather(results, out)
@@ -93,7 +96,7 @@ def test_what_is_not_there_says_why(tmp_path: Path) -> None:
     sweep = SweepFolder.of(tmp_path / "cache", "mine")
     request = RunRequest(task="demo-brand", method="filter")
     jobs = [Job(name=name, request=request) for name in ("failed", "runs", "fell", "waits")]
-    sweep.begin(SweepFacts(grid="mine", started=1.0, host="h", command="", results_dir=""), jobs)
+    sweep.begin(SweepFacts(grid="mine", started=1.0, command="", results_dir=""), jobs)
     for name, state, more in (
         ("failed", "failed", {"error": "no such thing\n  where: here"}),
         ("fell", "skipped", {"error": "it needs failed, which failed"}),

@@ -360,7 +360,7 @@ def test_twenty_thousand_cells_take_a_second_or_two() -> None:
         "task": ["demo-brand", "demo-item", "demo-price", "sports-brand"],
         "backbone": ["tiger", "mor", "letter", "p5sid", "etegrec"],
         "method": list(methods()),
-        "seed": range(22),
+        "seed": list(range(22)),
     }
     started = time.process_time()
     found = cells(

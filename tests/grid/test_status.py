@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.grid.schedule import Job
+from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFacts, SweepFolder
 from genrec_unlearn_bench.grid.status import sweep_status
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -34,7 +34,7 @@ def sweep(
     tmp_path: Path, jobs: Sequence[Job], states: Sequence[JobState] = (), grid: str = "mine", **facts: Any
 ) -> SweepFolder:
     folder = SweepFolder.of(tmp_path / "cache", grid)
-    given = {"grid": grid, "started": 1.0, "host": "h", "command": "bench grid run mine", "results_dir": "results"}
+    given = {"grid": grid, "started": 1.0, "command": "bench grid run mine", "results_dir": "results"}
     folder.begin(SweepFacts.model_validate({**given, **facts}), jobs)
     for state in states:
         folder.write(state)

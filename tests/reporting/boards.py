@@ -17,8 +17,7 @@ from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.board import Board, make_board
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Result, Source, result_of
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.full_metrics import full_metrics, stream_metrics
@@ -29,7 +28,6 @@ __all__ = [
     "SEEDS",
     "TASKS",
     "VARIANTS",
-    "kinds_of",
     "make_records",
     "make_results",
     "make_synthetic_board",
@@ -139,14 +137,7 @@ def make_synthetic_tables(layout: str, records: Iterable[RunRecord] | None = Non
         }
         records = make_records(**changes.get(layout, {}))
     board = make_synthetic_board(records)
-    return make_tables(
-        board, find_layout(layout, 1), statistics_protocol(1), kinds=kinds_of(board), variant_of=VARIANTS
-    )
-
-
-def kinds_of(board: Board) -> dict[str, str]:
-    """Kind of request of every task, by the last word of its name."""
-    return {block.key.task: block.key.task.rpartition("-")[2] for block in board.blocks}
+    return make_tables(board, find_layout(layout, 1), statistics_protocol(1))
 
 
 def _unit(*names: object) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result, Source, result_of
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.planting import plant, planted_record
@@ -72,4 +71,4 @@ def odd_results() -> list[Result]:
 def odd_tables() -> tuple[Table, ...]:
     """Their main tables."""
     board = make_board(odd_results(), statistics_protocol(1))
-    return make_tables(board, find_layout("main", 1), statistics_protocol(1), kinds={})
+    return make_tables(board, find_layout("main", 1), statistics_protocol(1))

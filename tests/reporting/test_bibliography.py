@@ -9,12 +9,11 @@ from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.latex_text import parse_bibtex
-from genrec_unlearn_bench.reporting.layouts import find_layout
 from genrec_unlearn_bench.reporting.paper import ALWAYS, bibliography, references
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import Source
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
-from tests.reporting.boards import kinds_of, make_records, make_results, make_synthetic_tables
+from tests.reporting.boards import make_records, make_results, make_synthetic_tables
 
 
 def test_every_shipped_method_has_an_entry() -> None:
@@ -69,7 +68,7 @@ def submitted(bibtex: str) -> tuple[Table, ...]:
     )
     protocol = statistics_protocol(1)
     board = make_board([*ours, *theirs], protocol)
-    return make_tables(board, find_layout("main", 1), protocol, kinds=kinds_of(board))
+    return make_tables(board, find_layout("main", 1), protocol)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.layouts import layouts
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, layouts, statistics_protocol
 from genrec_unlearn_bench.reporting.selection import Selection
 from genrec_unlearn_bench.reporting.verdicts import Forgets, verdict_analysis, verdicts
 from genrec_unlearn_bench.submissions.result_set import load_result_set

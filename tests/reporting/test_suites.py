@@ -8,13 +8,12 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.evaluation.suites import suites
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import CORE, Board
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import Selection, selected_board
 from genrec_unlearn_bench.reporting.sentences import latex_notes, notes
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
-from tests.reporting.boards import kinds_of, make_records, make_results
+from tests.reporting.boards import make_records, make_results
 
 PROTOCOL = statistics_protocol(1)
 SMALL = {"tasks": ("industrial-brand",), "backbones": ("tiger",), "seeds": (0, 1, 2)}
@@ -32,7 +31,7 @@ def mixed() -> list[Result]:
 
 
 def tables(board: Board, layout: str) -> tuple[Table, ...]:
-    return make_tables(board, find_layout(layout, 1), PROTOCOL, kinds=kinds_of(board))
+    return make_tables(board, find_layout(layout, 1), PROTOCOL)
 
 
 def test_the_core_is_a_suite() -> None:

@@ -6,15 +6,14 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.boards import VARIANTS, make_records, make_synthetic_board, make_synthetic_tables
 from tests.reporting.planting import board_of, plant, rows
 
 
 def main(*groups: object, **options: object) -> tuple[Table, ...]:
-    return make_tables(board_of(*groups), find_layout("main", 1), statistics_protocol(1), kinds={}, **options)  # type: ignore[arg-type]
+    return make_tables(board_of(*groups), find_layout("main", 1), statistics_protocol(1), **options)  # type: ignore[arg-type]
 
 
 def labels(table: Table, section: int = 0) -> list[str]:
@@ -34,7 +33,7 @@ def test_rulesets_and_scales_are_tables_of_their_own() -> None:
 def test_tasks_stand_side_by_side_and_then_in_further_tables() -> None:
     tasks = ("a-brand", "b-brand", "c-brand")
     board = make_synthetic_board(make_records(tasks=tasks, backbones=("tiger",), seeds=(0, 1)))
-    tables = make_tables(board, find_layout("main", 1), statistics_protocol(1), kinds={})
+    tables = make_tables(board, find_layout("main", 1), statistics_protocol(1))
     assert [(table.name, table.tasks) for table in tables] == [
         ("main-tuned-small-1", ("a-brand", "b-brand")),
         ("main-tuned-small-2", ("c-brand",)),
@@ -51,7 +50,7 @@ def test_a_method_that_was_not_run_on_a_task_has_empty_cells_there() -> None:
 def test_a_record_without_retain_near_has_a_dash_there() -> None:
     measured = plant("a", {"forget:hr@10": [0.1, 0.2], "retain-near:ndcg@10": [0.3, 0.4]})
     board = board_of(measured, plant("b", {"forget:hr@10": [0.1, 0.2]}))
-    table = make_tables(board, find_layout("main"), statistics_protocol(), kinds={})[0]
+    table = make_tables(board, find_layout("main"), statistics_protocol())[0]
     [place] = [place for place, column in enumerate(table.columns) if column.measure.group is Group.NEAR]
     shown = {line.label: line.entries[place].cell for line in table.sections[0].lines}
     assert shown["a"] is not None
@@ -82,10 +81,10 @@ def test_ablations_show_methods_with_variants_and_these_below_them() -> None:
 
 def test_layouts_of_one_kind_of_request_show_no_other() -> None:
     board = make_synthetic_board(make_records(tasks=("a-brand", "b-item"), backbones=("tiger",), seeds=(0, 1)))
-    kinds = {"a-brand": "brand", "b-item": "item"}
-    tables = make_tables(board, find_layout("item", 1), statistics_protocol(1), kinds=kinds)
+    tables = make_tables(board, find_layout("item", 1), statistics_protocol(1))
     assert [table.tasks for table in tables] == [("b-item",)]
-    assert make_tables(board, find_layout("item", 1), statistics_protocol(1), kinds={}) == ()
+    brands = make_synthetic_board(make_records(tasks=("a-brand",), backbones=("tiger",), seeds=(0,)))
+    assert make_tables(brands, find_layout("item", 1), statistics_protocol(1)) == ()
 
 
 def test_nothing_to_show_is_said() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.registry import methods
-from genrec_unlearn_bench.reporting.titles import backbone_title, row_title, task_title
+from genrec_unlearn_bench.reporting.wording import backbone_title, row_title, task_title
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.environment import describe
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord, StageRef
 from genrec_unlearn_bench.reproduce.comparison import (
-    FLOOR_FILE,
+    FLOOR_FILES,
     NoiseFloor,
     Repetition,
     compare,
-    extended,
-    read_floors,
+    read_floor,
     write_floor,
 )
 from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
@@ -64,11 +63,8 @@ def run(value: float, digest: str = "d", **changes: Any) -> RunRecord:
     return record(hits(value), **{"at": GPU, "stages": stages, **changes})
 
 
-def floor_of(*values: float, **changes: Any) -> NoiseFloor:
-    found: list[NoiseFloor] = []
-    for number, value in enumerate(values):
-        found = [extended(found, run(value, str(number), **changes), key="k" * 64, redo="row")]
-    return found[0]
+def floor_of(*values: float) -> NoiseFloor:
+    return NoiseFloor(key="k" * 64, repetitions=tuple(run(value).metrics for value in values))
 
 
 def test_two_runs_may_differ_by_what_t_says_of_so_many_repetitions() -> None:
@@ -84,11 +80,11 @@ def test_two_runs_may_differ_by_what_t_says_of_so_many_repetitions() -> None:
 def test_a_later_run_is_judged_by_the_floor() -> None:
     floor = floor_of(0.200, 0.201, 0.199)
     then = run(0.2)
-    near = compare(then, run(0.205, "x"), floors=[floor], own=OWN)
+    near = compare(then, run(0.205, "x"), floor=floor, own=OWN)
     assert near.basis == "floor"
     assert near.matches
     # Within 2.8 standard errors over users, which is 0.055 here, and outside the floor.
-    far = compare(then, run(0.21, "x"), floors=[floor], own=OWN)
+    far = compare(then, run(0.21, "x"), floor=floor, own=OWN)
     assert not far.matches
     without = compare(then, run(0.21, "x"), own=OWN)
     assert (without.basis, without.matches, without.floor_unused) == ("users", True, "")
@@ -97,47 +93,47 @@ def test_a_later_run_is_judged_by_the_floor() -> None:
 @pytest.mark.parametrize(
     ("then", "now", "why"),
     [
-        ({}, {"at": GPU.model_copy(update={"device_name": "another GPU"})}, "on another machine"),
-        ({}, {"at": GPU.model_copy(update={"packages": {"torch": "9"}})}, "on another machine"),
-        ({"at": GPU.model_copy(update={"device_name": "another GPU"})}, {}, "the record itself"),
+        ({}, {"at": GPU.model_copy(update={"device_name": "another GPU"})}, "this is another one"),
+        ({}, {"at": GPU.model_copy(update={"packages": {"torch": "9"}})}, "this is another one"),
+        ({"at": GPU.model_copy(update={"device_name": "another GPU"})}, {}, "this is another one"),
         ({"stages": (StageRef(name="original", key="o", digest="p", seconds=1, cached=True),)}, {}, "built on"),
         ({"stages": (StageRef(name="original", key="q", digest="p", seconds=1, cached=True),)}, {}, "other inputs"),
     ],
 )
 def test_a_floor_holds_only_where_it_was_measured(then: dict[str, Any], now: dict[str, Any], why: str) -> None:
-    found = compare(run(0.2, **then), run(0.201, "x", **now), floors=[floor_of(0.2, 0.201, 0.199)], own=OWN)
+    found = compare(run(0.2, **then), run(0.201, "x", **now), floor=floor_of(0.2, 0.201, 0.199), own=OWN)
     assert found.basis == "users"
     assert why in found.floor_unused
 
 
-def test_a_floor_of_the_row_says_nothing_of_a_new_training() -> None:
+def test_a_floor_of_the_row_says_nothing_of_a_new_training(tmp_path: Path) -> None:
     floor = floor_of(0.2, 0.201, 0.199)
-    assert compare(run(0.2), run(0.201, "x"), floors=[floor], redo="all").basis == "users"
-    whole = floor.model_copy(update={"redo": "all"})
+    write_floor(tmp_path, floor, "row")
+    assert read_floor(tmp_path, run(0.2), "all") is None
     other = (StageRef(name="original", key="o", digest="other", seconds=1.0, cached=False),)
-    assert compare(run(0.2), run(0.201, stages=other), floors=[whole], redo="all").basis == "floor"
+    assert compare(run(0.2), run(0.201, stages=other), floor=floor, own=OWN).basis == "users"
+    assert compare(run(0.2), run(0.201, stages=other), floor=floor).basis == "floor"
 
 
 def test_another_of_several_equal_gpus_is_the_same() -> None:
     there = GPU.model_copy(update={"device": "cuda:3", "git_commit": "f" * 40})
-    assert compare(run(0.2), run(0.2, "x", at=there), floors=[floor_of(0.2, 0.2, 0.2)], own=OWN).basis == "floor"
+    assert compare(run(0.2), run(0.2, "x", at=there), floor=floor_of(0.2, 0.2, 0.2), own=OWN).basis == "floor"
 
 
-def test_floors_of_several_machines_are_kept_side_by_side(tmp_path: Path) -> None:
-    floor = floor_of(0.2, 0.3, 0.2)
-    elsewhere = floor_of(0.2, 0.2, 0.2, at=GPU.model_copy(update={"device_name": "another GPU"}))
-    write_floor(tmp_path, floor, ())
-    write_floor(tmp_path, elsewhere, read_floors(tmp_path))
-    more = extended([floor], run(0.4), key=floor.key, redo="row")
-    write_floor(tmp_path, more, read_floors(tmp_path))
-    assert read_floors(tmp_path) == (elsewhere, more)
-    (tmp_path / FLOOR_FILE).write_text("{}")
+def test_a_floor_is_the_records_own(tmp_path: Path) -> None:
+    write_floor(tmp_path, floor_of(0.2, 0.3, 0.2), "row")
+    assert read_floor(tmp_path, run(0.2), "row") == floor_of(0.2, 0.3, 0.2)
+    assert read_floor(tmp_path, run(0.2).model_copy(update={"key": "o" * 64}), "row") is None
+    elsewhere = run(0.2, at=GPU.model_copy(update={"device_name": "another GPU"}))
+    with pytest.raises(UsageError, match="another environment than the record's"):
+        measure_floor(tmp_path, run(0.2), 3, lambda floor: compare(run(0.2), elsewhere), redo="all", progress=Told())
+    (tmp_path / FLOOR_FILES["row"]).write_text("{}")
     with pytest.raises(CorruptArtefact, match="cannot be read"):
-        read_floors(tmp_path)
+        read_floor(tmp_path, run(0.2), "row")
 
 
 def test_a_run_on_a_cpu_has_none(tmp_path: Path) -> None:
-    def never(floors: object) -> Repetition:
+    def never(floor: object) -> Repetition:
         raise AssertionError
 
     with pytest.raises(UsageError, match="the same bits are required"):
@@ -151,24 +147,26 @@ def test_a_floor_is_kept_run_by_run_and_gone_on_with(tmp_path: Path) -> None:
     draws = random.Random(7)
     then, told = run(0.2), Told()
 
-    def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
-        if len(made) == 2 and not floors[0].runs > 2:
+    def once(floor: NoiseFloor | None) -> Repetition:
+        if len(made) == 2 and floor is not None and floor.runs == 2:
             made.append("stopped")
             raise KeyboardInterrupt
         made.append("run")
-        return compare(then, run(draws.gauss(0.2, 0.002), str(len(made))), floors=floors, own=OWN)
+        return compare(then, run(draws.gauss(0.2, 0.002), str(len(made))), floor=floor, own=OWN)
 
     made: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         measure_floor(tmp_path, then, 8, once, redo="row", progress=told)
-    assert read_floors(tmp_path)[0].runs == 2
+    kept = read_floor(tmp_path, then, "row")
+    assert kept is not None
+    assert kept.runs == 2
     floor, last = measure_floor(tmp_path, then, 8, once, redo="row", progress=told)
     assert floor.runs == 8
     assert made.count("run") == 8
     assert told.lines[-1] == "noise floor: 8 of 8 repetitions"
     assert last.basis == "floor"
     # Of 200 later runs with the same noise about one in twenty may leave it.
-    later = [compare(then, run(draws.gauss(0.2, 0.002), "x"), floors=[floor], own=OWN).matches for _ in range(200)]
+    later = [compare(then, run(draws.gauss(0.2, 0.002), "x"), floor=floor, own=OWN).matches for _ in range(200)]
     assert 180 <= sum(later) <= 200
 
 
@@ -189,11 +187,11 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
     done = trained.run(method, results_dir=tmp_path / "results")
     told = Told()
 
-    def once(floors: tuple[NoiseFloor, ...]) -> Repetition:
+    def once(floor: NoiseFloor | None) -> Repetition:
         cache = trained.root / "cache"
-        return repeat_record(done.record, method=method, cache_dir=cache, device="cpu", floors=floors, progress=told)
+        return repeat_record(done.record, method=method, cache_dir=cache, device="cpu", floor=floor, progress=told)
 
-    first = once(())
+    first = once(None)
     assert first.basis == "users"
     assert first.first_difference == "the stage 'unlearned' came out differently, from the same inputs and code"
     floor, last = measure_floor(done.folder, done.record, 3, once, redo="row", progress=told)
@@ -203,4 +201,4 @@ def test_noise_that_was_planted_is_measured_and_then_holds(
     assert len(set(floor.repetitions)) > 1
     # What was measured counts: one repetition more, not three.
     assert measure_floor(done.folder, done.record, 4, once, redo="row", progress=told)[0].runs == 4
-    assert once(read_floors(done.folder)).basis == "floor"
+    assert once(read_floor(done.folder, done.record, "row")).basis == "floor"

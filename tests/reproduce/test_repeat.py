@@ -141,16 +141,6 @@ def test_what_cannot_be_repeated_says_why(trained: Bench, tmp_path: Path) -> Non
         again(record.model_copy(update={"cell": cell}), trained, data_dir=tmp_path)
 
 
-@pytest.mark.slow
-def test_differences_of_the_surroundings_are_said_before_anything_is_computed(trained: Bench) -> None:
-    record = trained.run("popularity").record
-    environment = record.environment.model_copy(update={"threads": 7, "packages": {"torch": "1.0"}})
-    told = Told()
-    again(record.model_copy(update={"environment": environment}), trained, told, threads=1)
-    assert told.lines[0] == "warning: threads: 7 then, 1 now"
-    assert any(line.startswith("warning: torch: 1.0 then") for line in told.lines)
-
-
 def test_runs_are_found_by_folder_by_record_and_by_key(trained: Bench, tmp_path: Path) -> None:
     done = trained.run("tracer")
     folder = shutil.copytree(done.folder, tmp_path / "results" / "a" / done.folder.name)

@@ -81,7 +81,7 @@ def test_a_recipe_of_another_key_version_says_so(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(manifest, "KEY_VERSION", KEY_VERSION + 1)
     found = StageStore(tmp_path).recipe("sids", stored)
     assert found is not None
-    assert differences(found, recipe(0, "sids")) == ["key_version"]
+    assert list(differences(found, recipe(0, "sids"))) == ["key_version"]
 
 
 def test_unfinished_work_goes_once_the_stage_is_stored(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
-from genrec_unlearn_bench.submissions.verification import write_verification
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import verify, write_verification
 from tests.submissions import forging
 from tests.submissions.forging import (
     Alteration,
@@ -102,7 +101,11 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         "columns that no result has: secret",
         lambda folder: raw_table(first(folder), lambda t: t.append_column("secret", t.column("rank"))),
     ),
-    "a table of objects": ("table", "'rank' is of type binary", lambda folder: raw_table(first(folder), pickled)),
+    "a table of objects": (
+        "table",
+        "no result has: rank (binary)",
+        lambda folder: raw_table(first(folder), pickled),
+    ),
     "a table that is no parquet": ("table", "not a readable parquet file", not_parquet),
     "control characters": ("texts", "holds the control character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (

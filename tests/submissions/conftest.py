@@ -16,7 +16,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with raw ``results``, ``mine.py``, ``leaderboard`` and the honest ``submissions/mine``."""
     root = prepared(tmp_path_factory.mktemp("honest"))
     known_leaderboard(root)
-    submit(request(root))
+    submit(**request(root))
     return root
 
 

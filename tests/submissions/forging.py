@@ -16,7 +16,7 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import published_bytes, read_table
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import verify
 
 Record = dict[str, Any]
 Alteration = Callable[[Path], None]

@@ -31,7 +31,6 @@ from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.submissions.publish import FAMILIES, MANIFESTS, publish_manifest, publish_result
-from genrec_unlearn_bench.submissions.submit import SubmitRequest
 from tests.evaluation.planted import write_per_user
 
 METHOD = '''"""A method of the tests."""
@@ -227,7 +226,7 @@ def known_leaderboard(root: Path) -> Path:
     return root / "leaderboard"
 
 
-def request(root: Path, **changes: Any) -> SubmitRequest:
+def request(root: Path, **changes: Any) -> dict[str, Any]:
     """The call that submits what ``raw_results`` has written below ``root``."""
     fields: dict[str, Any] = {
         "name": "mine",
@@ -239,7 +238,7 @@ def request(root: Path, **changes: Any) -> SubmitRequest:
         "words": WORDS,
         "affirm": True,
     }
-    return SubmitRequest(**{**fields, **changes})
+    return {**fields, **changes}
 
 
 def prepared(root: Path) -> Path:

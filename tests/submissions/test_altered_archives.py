@@ -12,7 +12,7 @@ from genrec_unlearn_bench.submissions import inventory as archive
 from genrec_unlearn_bench.submissions.bundle import load, opened
 from genrec_unlearn_bench.submissions.inventory import pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.altered_archives import ARCHIVES, truncated
 
 

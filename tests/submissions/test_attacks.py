@@ -16,8 +16,7 @@ from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.method_checks import skeleton
 from genrec_unlearn_bench.submissions.publish import published_bytes, read_table
 from genrec_unlearn_bench.submissions.table_checks import OTHER_SEED, SAME_SEED, hit_ranks, shared
-from genrec_unlearn_bench.submissions.verification import DemoRun, published_sources, write_verification
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import DemoRun, published_sources, verify, write_verification
 from tests.submissions import forging
 from tests.submissions.forging import Record, first, is_refused, places, renewed, words
 from tests.submissions.honest import METHOD, other_manifest, per_user

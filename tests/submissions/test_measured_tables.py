@@ -12,7 +12,7 @@ from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import read_record, record_text
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.submit import submit
-from genrec_unlearn_bench.submissions.verify import verify
+from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.forging import renewed
 from tests.submissions.honest import request
 
@@ -37,7 +37,7 @@ def faults(folder: Path, leaderboard: Path) -> str:
 
 
 def test_they_are_published_and_held(measured: Path) -> None:
-    done = submit(request(measured))
+    done = submit(**request(measured))
     assert done.verification.passed
     place = next(iter(done.folder.rglob("membership.csv")))
     assert place.read_text(encoding="utf-8") == TABLE
@@ -52,7 +52,7 @@ def test_they_are_published_and_held(measured: Path) -> None:
 
 
 def test_other_files_have_no_place_beside_them(measured: Path) -> None:
-    folder = submit(request(measured)).folder
+    folder = submit(**request(measured)).folder
     place = next(iter(folder.rglob("membership.csv")))
     shutil.copyfile(place, place.with_name("users.parquet"))
     renewed(folder)

@@ -18,7 +18,7 @@ from tests.submissions.honest import METHOD, request
 
 
 def test_what_is_written(home: Path, tmp_path: Path) -> None:
-    done = submit(request(home, out=tmp_path, withhold=("similarity",)))
+    done = submit(**request(home, out=tmp_path, withhold=("similarity",)))
     assert done.verification.passed
     assert done.verification.badge is Badge.RE_SCORED
     assert done.verification.withheld == ("similarity",)
@@ -33,21 +33,21 @@ def test_what_is_written(home: Path, tmp_path: Path) -> None:
     assert spec.affirmed == tuple(STATEMENTS)
     assert (done.folder / "method.py").read_text() == METHOD
     assert not (done.folder / "method.py").stat().st_mode & 0o111
-    again = submit(request(home, out=tmp_path / "again", withhold=("similarity",)))
+    again = submit(**request(home, out=tmp_path / "again", withhold=("similarity",)))
     for path in done.folder.rglob("*.*"):
         assert (again.folder / path.relative_to(done.folder)).read_bytes() == path.read_bytes()
 
 
 def test_words_are_kept_and_results_renewed(home: Path, tmp_path: Path) -> None:
-    folder = submit(request(home, out=tmp_path)).folder
+    folder = submit(**request(home, out=tmp_path)).folder
     path = folder / "submission.yaml"
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     content["paper"] = {"title": "A paper on 100 % forgetting", "arxiv": "2601.00001"}
     content["tuning"]["note"] = "two rounds\nby hand before"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    write_verification(folder, submit(request(home, out=tmp_path / "other")).verification)
+    write_verification(folder, submit(**request(home, out=tmp_path / "other")).verification)
     done = submit(
-        request(home, out=tmp_path, words={"title": "Mine, second edition"}, affirm=False, tasks=("demo-brand",))
+        **request(home, out=tmp_path, words={"title": "Mine, second edition"}, affirm=False, tasks=("demo-brand",))
     )
     assert done.renewed
     assert done.spec.title == "Mine, second edition"
@@ -63,17 +63,17 @@ def test_words_are_kept_and_results_renewed(home: Path, tmp_path: Path) -> None:
 
 def test_missing_words_are_named_at_once(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
-        submit(request(home, out=tmp_path, words={}, affirm=False))
+        submit(**request(home, out=tmp_path, words={}, affirm=False))
     for word in ("--title", "--author", "--contact", "--licence", "--affirm-rules"):
         assert word in str(refusal.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_submission_that_would_not_pass_is_not_written(home: Path, tmp_path: Path) -> None:
-    before = submit(request(home, out=tmp_path)).folder
+    before = submit(**request(home, out=tmp_path)).folder
     kept = (before / "submission.yaml").read_bytes()
     with pytest.raises(BenchError, match="there is no result on the demo"):
-        submit(request(home, out=tmp_path, tasks=("industrial-brand",)))
+        submit(**request(home, out=tmp_path, tasks=("industrial-brand",)))
     assert (before / "submission.yaml").read_bytes() == kept
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
@@ -81,22 +81,22 @@ def test_a_submission_that_would_not_pass_is_not_written(home: Path, tmp_path: P
 def test_results_of_another_version_of_the_file_are_passed_over(home: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(METHOD + "\n# changed\n", encoding="utf-8")
     with pytest.raises(UsageError, match="all 4 results of 'mine' were made with another version"):
-        submit(request(home, out=tmp_path, method=str(tmp_path / "mine.py")))
+        submit(**request(home, out=tmp_path, method=str(tmp_path / "mine.py")))
 
 
 def test_wrong_calls(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="reference row"):
-        submit(request(home, out=tmp_path, method="retrain"))
+        submit(**request(home, out=tmp_path, method="retrain"))
     with pytest.raises(UsageError, match="no result of the method 'tracer'"):
-        submit(request(home, out=tmp_path, method="tracer"))
+        submit(**request(home, out=tmp_path, method="tracer"))
     for name in ("../mine", "Mine", "mine/own", "", "a--b"):
         with pytest.raises(UsageError, match="is no name for a submission"):
-            submit(request(home, out=tmp_path / "out", name=name))
+            submit(**request(home, out=tmp_path / "out", name=name))
     assert not list(tmp_path.iterdir())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "submission.yaml").write_text("title: [", encoding="utf-8")
     with pytest.raises(Refused, match="not valid YAML") as refusal:
-        submit(request(home, out=tmp_path))
+        submit(**request(home, out=tmp_path))
     assert "mine/submission.yaml, line 1" in str(refusal.value.where)
 
 
@@ -108,7 +108,7 @@ def test_the_pull_request_says_what_was_written_and_does_nothing(home: Path, tmp
         "licence": "MIT",
         "deviations": ["# a heading\n- and a list"],
     }
-    done = submit(request(home, out=tmp_path, words=words))
+    done = submit(**request(home, out=tmp_path, words=words))
     text = pull_request(done.spec, done.records, done.verification)
     assert text == pull_request(done.spec, done.records, done.verification)
     assert "\\<script\\>alert\\(1\\)\\</script\\> a\\_b 50%" in text
@@ -120,7 +120,7 @@ def test_the_pull_request_says_what_was_written_and_does_nothing(home: Path, tmp
 
 
 def test_a_badge_is_believed_for_its_own_content_alone(home: Path, tmp_path: Path) -> None:
-    done = submit(request(home, out=tmp_path))
+    done = submit(**request(home, out=tmp_path))
     assert trusted(done.folder) is None
     write_verification(done.folder, done.verification)
     believed = trusted(done.folder)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.bundle import CHECKS, load
 from genrec_unlearn_bench.submissions.inventory import take_inventory
-from genrec_unlearn_bench.submissions.verify import CHECKS, verify
+from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions import forging
 from tests.submissions.altered_archives import ARCHIVES
 from tests.submissions.altered_files import FILES

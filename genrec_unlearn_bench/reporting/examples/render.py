@@ -20,10 +20,10 @@ from rich.text import Text
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples.page import CONCEPT, TARGET, Item, Page, ShownList, clipped, split
 from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
-from genrec_unlearn_bench.reporting.html_page import html_environment, template_file
+from genrec_unlearn_bench.reporting.html_page import html_environment
 from genrec_unlearn_bench.reporting.latex_tables import template
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
-from genrec_unlearn_bench.reporting.wording import visible
+from genrec_unlearn_bench.reporting.wording import leaderboard_text, visible
 
 WIDTH = 90
 """Characters of a title on the page of HTML."""
@@ -43,8 +43,8 @@ def render_html(page: Page) -> str:
     """The whole page. The same page gives the same bytes."""
     environment = html_environment()
     environment.filters["visible"] = visible
-    made = environment.from_string(template_file("examples", "page.html.j2"))
-    style = template_file("examples", "style.css")
+    made = environment.from_string(leaderboard_text("templates", "examples", "page.html.j2"))
+    style = leaderboard_text("templates", "examples", "style.css")
     return made.render(page=page, concept=CONCEPT, target=TARGET, clipped=clipped, width=WIDTH, style=style)
 
 

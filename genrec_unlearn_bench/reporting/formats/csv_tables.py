@@ -11,10 +11,9 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
-from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell
+from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.reported import Beside
-from genrec_unlearn_bench.reporting.selection import rows_shown
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import csv_text, six
 
@@ -34,44 +33,42 @@ part a seed, with spaces between, as in ``0=0.0525 1=na``."""
 def wide_csv(table: Table) -> str:
     """One table, a line for each row; for every column mean, sd, n, mark and verdict."""
     heads = ["backbone", "method", "kind", "diverged"]
-    several = len(table.tasks) > 1
     for column in table.columns:
-        name = f"{column.top} {column.measure.text}" if several else column.measure.text
-        heads += [csv_text(name), *(csv_text(f"{name} {part}") for part in ("sd", "n", "mark", "verdict"))]
+        name = f"{column.top} {column.measure.text}" if len(table.tasks) > 1 else column.measure.text
+        heads += [name, *(f"{name} {part}" for part in ("sd", "n", "mark", "verdict"))]
     rows: list[list[object]] = []
     for section in table.sections:
         for line in section.lines:
-            row: list[object] = [
-                csv_text(section.title),
-                csv_text(line.label),
-                line.kind,
-                csv_text("; ".join(line.diverged)),
-            ]
-            for entry in line.entries:
-                cell = entry.cell
+            row: list[object] = [section.title, line.label, line.kind, "; ".join(line.diverged)]
+            for cell in (entry.cell for entry in line.entries):
                 if cell is None:
                     row += [None] * 5
-                    continue
-                verdict = cell.difference.verdict.value if cell.difference is not None else None
-                row += [six(cell.mean), six(cell.sd), cell.n, cell.mark.value, verdict]
+                else:
+                    verdict = cell.difference.verdict.value if cell.difference is not None else None
+                    row += [six(cell.mean), six(cell.sd), cell.n, cell.mark.value, verdict]
             rows.append(row)
     return _written(heads, rows)
 
 
 def long_csv(tables: Sequence[Table]) -> str:
     """Every cell of the rows in the tables of one call; see ``LONG_COLUMNS``."""
-    rows = ([csv_text(part) if isinstance(part, str) else part for part in row] for row in long_rows(tables))
-    return _written(LONG_COLUMNS, rows)
+    return _written(LONG_COLUMNS, long_rows(tables))
 
 
 def long_rows(tables: Sequence[Table]) -> Iterator[list[object]]:
     """The rows of the long table as plain values."""
-    analysis, shown = tables[0].analysis, rows_shown(tables)
-    versions = (analysis.protocol.suite_protocol, analysis.protocol.version)
-    for block in analysis.blocks:
+    protocol = tables[0].protocol
+    shown = {
+        (section.title, table.key.scale, table.key.ruleset, line.label)
+        for table in tables
+        for section in table.sections
+        for line in section.lines
+    }
+    for block in tables[0].analysis.blocks:
+        key = block.block.key
         for row in block.block.rows:
-            if (block.block.key.backbone, block.block.key.scale, block.block.key.ruleset, row.label) in shown:
-                yield from ([*line, *versions] for line in _long_rows(block, row))
+            if (key.backbone, key.scale, key.ruleset, row.label) in shown:
+                yield from ([*line, protocol.suite_protocol, protocol.version] for line in _long_rows(block, row))
 
 
 def across_csv(found: Sequence[Across]) -> str:
@@ -79,13 +76,12 @@ def across_csv(found: Sequence[Across]) -> str:
     heads = ("measure", "scale", "ruleset", "blocks", "method", "mean_rank", "group", "chi_square", "p", "note")
     rows: list[list[object]] = []
     for each in found:
-        place: list[object] = [each.measure.text, csv_text(each.scale), csv_text(each.ruleset), each.blocks]
+        place: list[object] = [each.measure.text, each.scale, each.ruleset, each.blocks]
         if each.found is None:
-            rows.append([*place, *[None] * 5, csv_text(each.sentence)])
+            rows.append([*place, *[None] * 5, each.sentence])
             continue
-        test = [six(each.found.statistic), six(each.found.p)]
-        note = csv_text(" ".join(each.notes))
-        rows += [[*place, csv_text(p.label), six(p.mean_rank), p.letters, *test, note] for p in each.standings]
+        test = [six(each.found.statistic), six(each.found.p), " ".join(each.notes)]
+        rows += [[*place, p.label, six(p.mean_rank), p.letters, *test] for p in each.standings]
     return _written(heads, rows)
 
 
@@ -97,16 +93,16 @@ def reported_csv(found: Sequence[Beside]) -> str:
     )
     rows = (
         [
-            *(csv_text(part) for part in (pair.block, pair.task, pair.backbone, pair.method, pair.measure)),
+            *(pair.block, pair.task, pair.backbone, pair.method, pair.measure),
             *(six(pair.reported), six(pair.reported_sd), six(pair.ours), six(pair.ours_sd), pair.n),
-            csv_text("; ".join(pair.broken)),
+            "; ".join(pair.broken),
         ]
         for pair in found
     )
     return _written(heads, rows)
 
 
-def _long_rows(block: BlockAnalysis, row: Row) -> Iterable[list[object]]:
+def _long_rows(block: BlockAnalysis, row: Row) -> Iterator[list[object]]:
     key, source = block.block.key, row.first.source
     place = [key.task, key.backbone, key.scale, key.ruleset, key.variant]
     who = [row.label, row.method, row.kind, source.name, source.badge_text]
@@ -120,20 +116,14 @@ def _long_rows(block: BlockAnalysis, row: Row) -> Iterable[list[object]]:
         by_seed = " ".join(f"{seed}={'na' if value is None else format(six(value), 'g')}" for seed, value in values)
         mean = (*_six(cell, "mean", "sd", "low", "high"), cell.n, by_seed, diverged)
         rank = (cell.mark.value, *(cell.rank or (None, None)), cell.letters)
-        equal = cell.equivalence
-        verdict = (equal.verdict.value, six(equal.p)) if equal is not None else (None, None)
-        tests = (*_difference(cell, baseline), *verdict, six(block.margins.get(measure)))
+        equal, found = cell.equivalence, cell.difference
+        tests: list[object] = [None] * 11
+        if found is not None:
+            tests = [baseline, *_six(found, "estimate", "low", "high"), found.n]
+            tests += [*_six(found, "effect", "p", "p_holm", "p_sign_flip"), int(found.exact), found.verdict.value]
+        tests += (equal.verdict.value, six(equal.p)) if equal is not None else (None, None)
+        tests.append(six(block.margins.get(measure)))
         yield [*place, *who, *what, int(measure in block.primary), *mean, *rank, *tests, keys]
-
-
-def _difference(cell: Cell, baseline: object) -> list[object]:
-    found = cell.difference
-    if found is None:
-        return [None] * 11
-    return [
-        *(baseline, *_six(found, "estimate", "low", "high"), found.n, six(found.effect)),
-        *(*_six(found, "p", "p_holm", "p_sign_flip"), int(found.exact), found.verdict.value),
-    ]
 
 
 def _six(found: object, *names: str) -> list[float | None]:
@@ -141,8 +131,8 @@ def _six(found: object, *names: str) -> list[float | None]:
 
 
 def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV, all text of which no spreadsheet computes."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
+    lines = ([csv_text(part) if isinstance(part, str) else part for part in row] for row in (heads, *rows))
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()

@@ -38,9 +38,8 @@ def render_markdown(
 
 
 def _table(table: Table) -> Iterable[str]:
-    title = f"{table.title}: scale {table.scale}, ruleset {table.ruleset}"
-    yield f"## {markdown_text(title)}"
-    yield f"{markdown_text(table.caption)} (`{table.name}`)"
+    yield f"## {markdown_text(table.title)}"
+    yield f"{markdown_text(table.layout.caption)} (`{table.name}`)"
     several = len(table.tasks) > 1
     for section in table.sections:
         where = f"{', '.join(table.tasks)} on {section.title}"

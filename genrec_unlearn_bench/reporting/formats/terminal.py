@@ -16,7 +16,6 @@ from genrec_unlearn_bench.reporting.wording import bare, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as Grid
     from rich.text import Text
 
 __all__ = ["draw", "print_sentences", "render_terminal", "rendered"]
@@ -40,7 +39,7 @@ def draw(
     """
     typed = console.is_terminal
     for table in tables:
-        _title(console, f"{table.title}: scale {table.scale}, ruleset {table.ruleset}")
+        _title(console, table.title)
         for section in table.sections:
             for task in table.tasks:
                 _title(console, f"{task} on {section.title}", style="italic")
@@ -49,12 +48,19 @@ def draw(
         console.print()
     if across:
         _title(console, "Across blocks")
-        for each in across:
-            _across(console, each)
+    for each in across:
+        print_sentences(console, (each.sentence,))
+        console.print()
+        if each.found is not None:
+            ranks = [(place.label, f"{place.mean_rank:.2f}", place.letters) for place in each.standings]
+            console.print(plain_grid(("", "mean rank", "group"), ranks))
+            print_sentences(console, each.notes)
+            console.print()
     if reported is not None:
         _title(console, "Reported beside ours")
         if reported:
-            console.print(_reported(reported))
+            rows = [(f"{pair.task} on {pair.backbone}", *pair.texts) for pair in reported]
+            console.print(plain_grid(("", "method", "measure", "reported", "ours"), rows, left=3))
         print_sentences(console, beside_notes(reported))
         console.print()
 
@@ -87,18 +93,12 @@ def _title(console: Console, text: str, *, style: str = "bold") -> None:
 
 def _grid(section: Section, task: str, *, typed: bool) -> WideGrid:
     """One task's columns."""
-    lines = section.lines
-    chosen = [i for i, entry in enumerate(lines[0].entries) if entry.column.top == task]
-    columns = [lines[0].entries[i].column for i in chosen]
-    rows = [
-        GridRow(
-            names=(line.name,),
-            cells=[_cell(show(line.entries[i]), typed=typed) for i in chosen],
-            style="dim" if line.kind == "reference" else "",
-            section=place > 0 and line.kind != lines[place - 1].kind,
-        )
-        for place, line in enumerate(lines)
-    ]
+    columns = [entry.column for entry in section.lines[0].entries if entry.column.top == task]
+    rows = []
+    for before, line in zip([None, *section.lines], section.lines, strict=False):
+        cells = [_cell(show(entry), typed=typed) for entry in line.entries if entry.column.top == task]
+        style = "dim" if line.kind == "reference" else ""
+        rows.append(GridRow((line.name,), cells, style, section=before is not None and before.kind != line.kind))
     return WideGrid(("",), [(column.head, column.full_title) for column in columns], rows)
 
 
@@ -114,18 +114,3 @@ def _cell(shown: Shown, *, typed: bool) -> Text:
         if part:
             text.append(f" {part}", style="")
     return text
-
-
-def _across(console: Console, each: Across) -> None:
-    print_sentences(console, (each.sentence,))
-    console.print()
-    if each.found is not None:
-        rows = [(place.label, f"{place.mean_rank:.2f}", place.letters) for place in each.standings]
-        console.print(plain_grid(("", "mean rank", "group"), rows))
-        print_sentences(console, each.notes)
-        console.print()
-
-
-def _reported(found: Sequence[Beside]) -> Grid:
-    rows = [(f"{pair.task} on {pair.backbone}", *pair.texts) for pair in found]
-    return plain_grid(("", "method", "measure", "reported", "ours"), rows, left=3)

@@ -12,13 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.paired import (
-    FloatArray,
-    MeanIntervals,
-    clean,
-    never_zero,
-    t_interval,
-)
+from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, MeanIntervals, clean, never_zero, t_interval
 
 LEAST_ORACLES = 3
 """Retrained seeds a margin needs. Two give one difference, whose quantile is itself: on average 0.4 of the margin they
@@ -66,13 +60,12 @@ def margin(oracle: ArrayLike, *, quantile: float = 0.95, resolution: float = 0.0
         oracle: [S] the metric of the retrained model, one per seed; NaN = not measured.
         quantile: Of the absolute differences over all pairs of seeds, linearly interpolated.
         resolution: The least margin: what the metric moves by when one test example changes (1 / n for a hit rate over
-            n examples). Retrained models often name no forget item at all, in no seed, and a margin of 0 then calls
-            no method equivalent that hits once where they did not.
+            n examples). Retrained models often name no forget item in any seed, and under a margin of 0 one hit more
+            would not be equivalent.
 
     Returns:
         None below three seeds. With few seeds the margin comes out too small (0.6 of the true quantile at three, 0.8 at
-        five, normal seed effects), which makes "equivalent" harder to reach. Without a resolution 0 where all seeds
-        agree.
+        five, normal seed effects), which makes "equivalent" harder to reach.
     """
     values = np.asarray(oracle, dtype=np.float64).ravel()
     values = values[np.isfinite(values)]

@@ -60,24 +60,14 @@ def friedman(scores: ArrayLike) -> Friedman:
 
 SALT = "genrec-unlearn-bench"
 """Element ids of the SVG are hashed with it instead of a random number."""
-ROW_INCHES = 0.26
-WIDTH_INCHES = 7.0
 
 
-@dataclass(frozen=True)
-class Diagram:
-    """One drawing, as text for pages and as PDF for papers."""
-
-    svg: str
-    pdf: bytes
-
-
-def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float = 0.05) -> Diagram:
-    """Draw it, rank 1 on the left.
+def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float = 0.05) -> dict[str, bytes]:
+    """Draw the diagram, rank 1 on the left: files by format, ``svg`` and ``pdf``.
 
     Args:
         found: From :func:`friedman`.
-        names: [M] one per method, as they shall be read; any characters, none twice.
+        names: [M] one per method, none twice.
         alpha: Level of the Holm-corrected post-hocs; pairs above it are joined by a bar.
     """
     import pandas as pd
@@ -88,7 +78,7 @@ def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float =
     # The bars are drawn in the order of a set: of numbers it is the same in every process, of names it is not.
     numbers = range(len(names))
     with rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 9.0}):
-        figure = Figure(figsize=(WIDTH_INCHES, 1.0 + ROW_INCHES * len(names)))
+        figure = Figure(figsize=(7.0, 1.0 + 0.26 * len(names)))
         axes = figure.subplots()
         drawn = critical_difference_diagram(
             pd.Series(found.mean_ranks, index=numbers),
@@ -106,8 +96,9 @@ def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float =
             name, rank = names[number], f"({found.mean_ranks[number]:.2f})"
             label.set_text(f"{name} {rank}" if label.get_horizontalalignment() == "right" else f"{rank} {name}")
             label.set_color("black")
-        svg, pdf = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-        metadata = {"CreationDate": None, "Creator": None, "Producer": None}
-        figure.savefig(pdf, format="pdf", bbox_inches="tight", metadata=metadata)
-    return Diagram(svg=svg.getvalue().decode("utf-8"), pdf=pdf.getvalue())
+        out = {}
+        for form, named in (("svg", ("Date", "Creator")), ("pdf", ("CreationDate", "Creator", "Producer"))):
+            file = io.BytesIO()
+            figure.savefig(file, format=form, bbox_inches="tight", metadata=dict.fromkeys(named))
+            out[form] = file.getvalue()
+    return out

@@ -23,9 +23,14 @@ BoolArray = NDArray[np.bool_]
 NO_DIFFERENCE = 1e-12
 """Magnitude up to which a difference is rounding: two means of the same 0/1 hits, added up in another order, differ
 by about 1e-16; no metric of the suite is read to more than six digits."""
-
+NO_SPREAD = 1e-12
+"""A standard deviation below this share of the mean is rounding."""
 SMALLEST_P = float(np.finfo(np.float64).tiny)
 """The least p that is ever returned (2.2e-308). A p-value of 0 claims what no finite sample can show."""
+MOST_SEEDS = 16
+"""Beyond these 2^S sign patterns are too many to enumerate, and the t-test has lost its weakness for skew."""
+TIE = 1e-9
+"""Share of the largest possible sum by which two sums may differ and still be one: they are added in another order."""
 
 
 def clean(differences: ArrayLike) -> FloatArray:
@@ -41,10 +46,6 @@ def never_zero(p: ArrayLike) -> FloatArray:
     return np.asarray(np.clip(np.asarray(p, dtype=np.float64), SMALLEST_P, 1.0))
 
 
-NO_SPREAD = 1e-12
-"""A standard deviation below this share of the mean is rounding: all seeds say the same number."""
-
-
 @dataclass(frozen=True, eq=False)
 class MeanIntervals:
     """Mean, t interval and spread of K cells over their seeds."""
@@ -52,10 +53,10 @@ class MeanIntervals:
     mean: FloatArray
     """[K] NaN where no seed was measured."""
     low: FloatArray
-    """[K] NaN below two seeds: one run has no interval."""
+    """[K] NaN below two seeds, as ``high`` and ``sd``."""
     high: FloatArray
     sd: FloatArray
-    """[K] standard deviation over the seeds, n - 1 in its denominator; NaN below two seeds."""
+    """[K] with n - 1 in its denominator."""
     n: IntArray
     """[K] seeds that were measured."""
 
@@ -65,14 +66,13 @@ class PairedTests:
     """K comparisons of two methods over the seeds they share."""
 
     estimate: FloatArray
-    """[K] mean difference, in the metric's unit."""
+    """[K] mean difference, with its t interval."""
     low: FloatArray
-    """[K] t interval of the mean difference."""
     high: FloatArray
     p: FloatArray
     """[K] two-sided, in [2.2e-308, 1], not corrected for the number of comparisons; NaN = no test."""
     effect: FloatArray
-    """[K] Hedges' g of the differences: their mean over their standard deviation, corrected for few seeds."""
+    """[K] Hedges' g of the differences."""
     n: IntArray
     """[K] seeds that both methods have."""
     exact: BoolArray
@@ -84,7 +84,6 @@ def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> MeanIntervals:
 
     Args:
         values: [K, S] one row per cell; NaN = this seed was not measured.
-        confidence: Coverage of the interval, in (0, 1).
     """
     from scipy.special import stdtrit
 
@@ -110,9 +109,8 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     """Paired t-tests over seeds.
 
     Args:
-        differences: [K, S] first method minus second, one row per pair and one column per seed; NaN = a seed that one
-            of them lacks. Differences of at most 1e-12 are rounding and count as 0.
-        confidence: Coverage of the interval, in (0, 1).
+        differences: [K, S] first method minus second by pair and seed; NaN = a seed that one of them lacks. Up to
+            1e-12 they are rounding and count as 0.
 
     Where the t-test has nothing to stand on:
         - fewer than two seeds: p, interval and effect are NaN, the estimate stays;
@@ -121,9 +119,8 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
           flip can reach and therefore never too small; interval [d, d]; the effect is NaN, as it has no spread.
 
     The effect is d_z, the mean difference over the standard deviation of the differences, times the exact correction
-    J(n - 1) (Hedges 1981, eq. 6e; Lakens 2013 for the paired case). g_av, with the mean of the two methods' own
-    spreads, would need them as well and would not be the quantity that the test is about. With two seeds J is 0 (no
-    unbiased estimate exists), so the effect is NaN.
+    J(n - 1) (Hedges 1981, eq. 6e; Lakens 2013 for the paired case). With two seeds J is 0 (no unbiased estimate
+    exists), so the effect is NaN.
     """
     from scipy.special import stdtr
 
@@ -139,15 +136,7 @@ def paired_tests(differences: ArrayLike, *, confidence: float = 0.95) -> PairedT
     p = np.where(zero, 1.0, np.where(exact, 2.0 ** (1.0 - n), p))
     effect = np.where(n >= 3, corrected, np.nan)
     effect = np.where(zero, 0.0, np.where(exact, np.nan, effect))
-    return PairedTests(
-        estimate=found.mean,
-        low=found.low,
-        high=found.high,
-        p=never_zero(np.where(n >= 2, p, np.nan)),
-        effect=effect,
-        n=n,
-        exact=exact,
-    )
+    return PairedTests(found.mean, found.low, found.high, never_zero(np.where(n >= 2, p, np.nan)), effect, n, exact)
 
 
 def _correction(df: IntArray) -> FloatArray:
@@ -157,14 +146,6 @@ def _correction(df: IntArray) -> FloatArray:
     m = np.maximum(df.astype(np.float64), 2.0)
     exact = np.exp(gammaln(m / 2.0) - gammaln((m - 1.0) / 2.0)) / np.sqrt(m / 2.0)
     return np.where(df >= 2, exact, 0.0)
-
-
-MOST_SEEDS = 16
-"""Beyond these 2^S sign patterns are too many to enumerate, and the t-test has lost its weakness for skew."""
-TIE = 1e-9
-"""Share of the largest possible sum by which two sums may differ and still be one: they are added in another order."""
-CHUNK = 1 << 22
-"""Numbers held at a time."""
 
 
 def sign_flip(differences: ArrayLike) -> FloatArray:
@@ -178,31 +159,15 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
         seed is measured, or more than 16 are.
     """
     values = clean(differences)
-    measured = np.isfinite(values)
-    n = measured.sum(axis=1)
     p = np.full(len(values), np.nan)
-    # What is missing goes to the right of each row, to be cut off.
-    values = np.take_along_axis(values, np.argsort(~measured, axis=1, kind="stable"), axis=1)
-    for seeds in np.unique(n):
-        if 1 <= seeds <= MOST_SEEDS:
-            p[n == seeds] = _enumerated(values[n == seeds, :seeds])
-    return p
-
-
-def _enumerated(values: FloatArray) -> FloatArray:
-    """[K] p of [K, n] differences without gaps."""
-    rows, seeds = values.shape
-    # Turning every sign leaves the distance from 0 as it is, so one half of the patterns stands for both.
-    bits = np.arange(1 << (seeds - 1))
-    signs = 1.0 - 2.0 * ((bits[:, None] >> np.arange(seeds)[None, :]) & 1)
-    p = np.empty(rows)
-    step = max(1, CHUNK // len(bits))
-    for start in range(0, rows, step):
-        part = values[start : start + step]
-        reach = np.abs(part).sum(axis=1)
-        observed = np.abs(part.sum(axis=1))
-        flipped = np.abs(part @ signs.T)
-        p[start : start + step] = (flipped >= (observed - TIE * reach)[:, None]).mean(axis=1)
+    for place, row in enumerate(values):
+        measured = row[np.isfinite(row)]
+        if 1 <= len(measured) <= MOST_SEEDS:
+            # Turning every sign leaves the distance from 0 as it is, so one half of the patterns stands for both.
+            bits = np.arange(1 << (len(measured) - 1))
+            signs = 1.0 - 2.0 * ((bits[:, None] >> np.arange(len(measured))) & 1)
+            least = abs(measured.sum()) - TIE * np.abs(measured).sum()
+            p[place] = (np.abs(signs @ measured) >= least).mean()
     return p
 
 
@@ -235,8 +200,6 @@ def holm(p: ArrayLike) -> FloatArray:
 REACH = 9.0
 """Standard deviations of the normal part that are integrated over; 1e-19 lies outside."""
 GRID = 2001
-PRECISION = 1e-10
-"""Relative, of the noncentrality."""
 
 
 def detectable_difference(sd: float, n: int, alpha: float = 0.05, *, power: float = 0.8) -> float:
@@ -246,13 +209,10 @@ def detectable_difference(sd: float, n: int, alpha: float = 0.05, *, power: floa
         sd: Standard deviation of the differences over seeds.
         n: Seeds.
         alpha: Level of the single test; for a family's first Holm step, the family's level over its size.
-        power: In (alpha, 1).
+        power: In (alpha, 1), else a UsageError.
 
     Returns:
         In the metric's unit, from the noncentral t distribution (Cohen 1988, ch. 2); NaN below two seeds.
-
-    Raises:
-        UsageError: a power that is not between alpha and 1.
     """
     if not 0.0 < alpha < power < 1.0:
         raise UsageError("the power lies between alpha and 1", where=f"alpha {alpha}, power {power}")
@@ -263,27 +223,23 @@ def detectable_difference(sd: float, n: int, alpha: float = 0.05, *, power: floa
 
 @cache
 def _noncentrality(df: int, alpha: float, power: float) -> float:
-    """Where the two-sided t-test reaches ``power``, by halving."""
-    from scipy.special import stdtrit
+    """Where the two-sided t-test reaches ``power``.
+
+    P(|T| > bound) is the share of chi-square below df ((z + shift) / bound)², averaged over z, as scipy's nctdtr gives
+    NaN for exactly the shifts that few seeds and small levels need. The trapezoid rule is exact to rounding here, as
+    the normal density brings both ends to nothing.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import chdtr, stdtrit
 
     bound = -float(stdtrit(df, alpha / 2.0))
-    low, high = 0.0, 1.0
-    while _rejected(df, high, bound) < power:
-        low, high = high, 2.0 * high
-    while high - low > PRECISION * high:
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _rejected(df, middle, bound) < power else (low, middle)
-    return high
-
-
-def _rejected(df: int, shift: float, bound: float) -> float:
-    """P(|T| > bound) for the noncentral t: the share of chi-square below df ((z + shift) / bound)², averaged over z.
-
-    scipy's nctdtr gives NaN for exactly the shifts that few seeds and small levels need. The trapezoid rule is exact to
-    rounding here, as the normal density brings both ends to nothing.
-    """
-    from scipy.special import chdtr
-
     z = np.linspace(-REACH, REACH, GRID)
     weights = np.exp(-(z**2) / 2.0)
-    return float(weights @ chdtr(df, df * ((z + shift) / bound) ** 2) / weights.sum())
+
+    def missing(shift: float) -> float:
+        return float(weights @ chdtr(df, df * ((z + shift) / bound) ** 2) / weights.sum()) - power
+
+    high = 1.0
+    while missing(high) < 0.0:
+        high *= 2.0
+    return float(brentq(missing, 0.0, high))

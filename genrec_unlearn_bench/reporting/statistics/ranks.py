@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator
-from itertools import count, islice, product
+from itertools import chain, count, islice, product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,13 +62,12 @@ def tie_groups(separable: ArrayLike) -> tuple[str, ...]:
         M displays. Up to 26 groups as usual (``ab``); beyond, with commas (``z,aa``), as ``aa`` would be two letters.
 
     Piepho's insert-and-absorb may pass through exponentially many columns where ties are not transitive. Groups are
-    grown instead (Gramm et al. 2007, the clique-growing heuristic), M² of them at most, then every group whose ties
-    others show as well is swept away (Piepho's last step).
+    grown instead (Gramm et al. 2007, the clique-growing heuristic), then every group whose ties others show as well is
+    swept away (Piepho's last step).
     """
     tied = ~np.asarray(separable, dtype=np.bool_)
     np.fill_diagonal(tied, True)
-    groups = _swept(_grown(tied))
-    groups.sort(key=lambda group: tuple(group))
+    groups = sorted(_swept(_grown(tied)))
     names = list(islice(letters(), len(groups)))
     separator = "," if len(groups) > len(string.ascii_lowercase) else ""
     return tuple(
@@ -79,9 +78,8 @@ def tie_groups(separable: ArrayLike) -> tuple[str, ...]:
 
 def letters() -> Iterator[str]:
     """a … z, aa, ab … without end."""
-    for length in count(1):
-        for word in product(string.ascii_lowercase, repeat=length):
-            yield "".join(word)
+    words = (product(string.ascii_lowercase, repeat=length) for length in count(1))
+    return map("".join, chain.from_iterable(words))
 
 
 def _grown(tied: BoolArray) -> list[list[int]]:

@@ -100,6 +100,6 @@ def test_gaps_may_be_negative_numbers() -> None:
     from tests.reporting.planting import board_of, rows
 
     board = board_of(rows(retrain=[0.3, 0.31, 0.3], tracer=[0.1, 0.12, 0.11]))
-    tables = make_tables(board, chosen_layout(["forget:gap.hr@10"], beam=10), statistics_protocol(1), kinds={})
+    tables = make_tables(board, chosen_layout(["forget:gap.hr@10"], beam=10), statistics_protocol(1))
     (row,) = (row for row in read(wide_csv(tables[0])) if row["method"] == "tracer")
     assert float(row[measure("forget:gap.hr@10").text]) == pytest.approx(-0.193333)

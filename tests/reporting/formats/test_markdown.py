@@ -8,7 +8,7 @@ import pytest
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
-from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.protocol import layouts
 from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.wording import markdown_text, visible
 from tests.reporting.boards import make_records, make_synthetic_tables

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.tables import make_tables
 from genrec_unlearn_bench.reporting.verdicts import Forgets
 from genrec_unlearn_bench.reporting.wording import fixed
-from tests.reporting.boards import VARIANTS, kinds_of, make_records, make_synthetic_board
+from tests.reporting.boards import make_records, make_synthetic_board
 from tests.reporting.html.sites import page, page_of
 
 pytestmark = pytest.mark.slow
@@ -80,9 +79,7 @@ def test_references_and_controls_have_parts_of_their_own(opened: Open) -> None:
 
 def test_numbers_and_marks_are_those_of_the_other_formats(opened: Open) -> None:
     board = make_synthetic_board()
-    tables = make_tables(
-        board, find_layout("main", 1), statistics_protocol(1), kinds=kinds_of(board), variant_of=VARIANTS
-    )
+    tables = make_tables(board, find_layout("main", 1), statistics_protocol(1))
     blocks = [block for table in tables for block in table.blocks]
     analysis = next(b for b in blocks if (b.block.key.task, b.block.key.backbone) == ("sports-brand", "tiger"))
     columns = [column for column in tables[0].columns if column.top == "sports-brand"]

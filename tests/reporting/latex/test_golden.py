@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.reporting.latex_tables import render_latex
-from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.protocol import layouts
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.latex_tables import PACKAGES, render_latex
-from genrec_unlearn_bench.reporting.layouts import layouts
+from genrec_unlearn_bench.reporting.protocol import layouts
 from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.latex.odd import ODD

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from genrec_unlearn_bench.reporting.latex_tables import LINES, WIDEST, pages_of, render_latex
-from genrec_unlearn_bench.reporting.layouts import find_layout
-from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.tables import make_tables
-from tests.reporting.boards import SEEDS, kinds_of, make_records, make_synthetic_board, make_synthetic_tables
+from tests.reporting.boards import SEEDS, make_records, make_synthetic_board, make_synthetic_tables
 
 
 def line_of(text: str, label: str, number: int = 0) -> str:
@@ -85,7 +84,7 @@ def test_wide_tables_are_cut_between_groups_in_parts_of_one_width() -> None:
     layout = full.model_copy(update={"side_by_side": 2})
     protocol = statistics_protocol(1)
     board = make_synthetic_board(make_records(seeds=SEEDS[:2]))
-    (table,) = make_tables(board, layout, protocol, kinds=kinds_of(board))
+    (table,) = make_tables(board, layout, protocol)
     assert len(table.columns) == 22
     pages = pages_of(table)
     assert [column for page in pages for column in page.columns] == list(table.columns)

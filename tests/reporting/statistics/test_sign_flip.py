@@ -75,10 +75,3 @@ def test_smallest_p() -> None:
     assert smallest_p(6, sign_flip=True) < 0.05
     assert 0.0 < smallest_p(2) < 1e-300
     assert smallest_p(1) == smallest_p(1, sign_flip=True) == smallest_p(0) == 1.0
-
-
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.random.default_rng(5).normal(0.3, 1.0, size=(200, 8))
-    whole = sign_flip(values)
-    monkeypatch.setattr("genrec_unlearn_bench.reporting.statistics.paired.CHUNK", 300)
-    assert np.array_equal(sign_flip(values), whole)

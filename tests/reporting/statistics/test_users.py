@@ -36,14 +36,6 @@ def test_the_p_of_a_fixed_table_stays_what_it_was() -> None:
     assert compare_users(first, second, users, seed=0, permutations=2_000).p == 509 / 2_001
 
 
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, users = hits(1)
-    whole = compare_users(first, second, users, seed=3, permutations=1_000)
-    for chunk in (1, 10_000, 123_456):
-        monkeypatch.setattr("genrec_unlearn_bench.reporting.statistics.users.CHUNK", chunk)
-        assert compare_users(first, second, users, seed=3, permutations=1_000) == whole
-
-
 def test_names_and_order_of_the_users_do_not_matter_to_estimate_and_interval() -> None:
     first, second, users = hits(2)
     plain = compare_users(first, second, users, seed=0, permutations=100)
