@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from tests.pipeline.listed_world import World, keeping
-from tests.reporting.examples.scenes import made_world
+from tests.reporting.examples.planted_runs import made_world
 
 
 @pytest.fixture(scope="module")
