@@ -87,13 +87,17 @@ def run(
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
     with open_store(cache_dir, shared_cache) as (store, progress):
         finished, failed = run_cells(cells, store, progress, _tracked(named(tracker), tracker_dir))
-    if open_ and finished:
-        show_page(results_dir)
-    return _outcome(finished, failed, beam)
+    return _outcome(finished, failed, beam, results_dir if open_ else None)
 
 
-def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int) -> Output:
-    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts."""
+def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int, shown: Path | None) -> Output:
+    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts.
+
+    Args:
+        shown: Results folder whose page is shown in a browser.
+    """
+    if shown is not None and finished:
+        show_page(shown)
     diverged = [done.record.cell for done in finished if done.record.diverged]
     faults = [f"diverged: {one.backbone}, {one.method}, seed {one.seed}: not finite, see the row" for one in diverged]
     faults += [f"error: {one.backbone}, {one.method}, seed {one.seed}: {fault.render()}" for one, fault in failed]
