@@ -335,7 +335,7 @@ def available(kind: str = "tasks", *, data_dir: str | Path | None = None) -> pd.
     rows = rows_of(name, None if data_dir is None else Path(data_dir))
     if name == "methods":
         rows += [{"method": own, "kind": "session", "summary": inspect.getdoc(cls)} for own, cls in REGISTERED.items()]
-    return pd.DataFrame(rows, columns=list(KINDS[name][0]))
+    return pd.DataFrame(rows, columns=list(KINDS[name]))
 
 
 def register_method(cls: M) -> M:

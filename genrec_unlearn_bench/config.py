@@ -135,27 +135,19 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         return f"{place}: unknown key{hint}"
     if entry["type"] == TOLD:
         return f"{place}: {entry['msg']}"
-    return f"{place}: {entry['msg']} (got {_shown(entry.get('input'))})"
-
-
-def _shown(value: object) -> str:
     try:
-        text = repr(value)
+        text = repr(entry.get("input"))
     except RecursionError:
-        return "something nested too deep"
-    return text if len(text) <= 500 else f"{text[:500]}…"
+        text = "something nested too deep"
+    return f"{place}: {entry['msg']} (got {text if len(text) <= 500 else f'{text[:500]}…'})"
 
 
 def _known_keys(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
     """Keys of the (nested) model in which a fault lies; where several models may stand there, those of all of them."""
     reached: list[type[BaseModel]] = [model]
     for part in path:
-        inner = [
-            found
-            for each in reached
-            if part in each.model_fields
-            for found in _models(each.model_fields[str(part)].annotation)
-        ]
+        fields = [each.model_fields[str(part)] for each in reached if part in each.model_fields]
+        inner = [found for field in fields for found in _models(field.annotation)]
         # Other parts are positions in lists and the tags of unions, which stay at the same models.
         reached = inner or [each for each in reached if _tagged(each, part)] or reached
     return list(dict.fromkeys(name for each in reached for name in each.model_fields))

@@ -12,11 +12,8 @@ from collections.abc import Iterable, Sequence
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Escape whatever acts on a terminal instead of showing: control and bidi characters, broken encodings.
-
-    Args:
-        keep: Characters that stay as they are, say line ends in a text of several lines.
-    """
+    """Escape whatever acts on a terminal instead of showing (control and bidi characters, broken encodings) but
+    ``keep``, say line ends in a text of several lines."""
     return "".join(
         one.encode("unicode_escape").decode("ascii")
         if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in keep
@@ -26,13 +23,8 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 class BenchError(Exception):
-    """Root of every error that is addressed to a user.
-
-    Args:
-        what: One sentence that says what is wrong.
-        where: The file, line, field or name it concerns.
-        hint: What the reader can do about it.
-    """
+    """Root of every error that is addressed to a user: what is wrong in one sentence, the file, line, field or name it
+    concerns, and what the reader can do about it."""
 
     exit_code = 1
 

@@ -15,16 +15,14 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import BenchError, StorageError
 
-_ANOTHER_PLACE = "choose another place"
-
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
     errno.EDQUOT: ("the disk quota is used up", "free some space there, or choose another place"),
-    errno.EROFS: ("the file system is read-only", _ANOTHER_PLACE),
+    errno.EROFS: ("the file system is read-only", "choose another place"),
     errno.EACCES: ("no permission", "have the permissions changed, or choose another place"),
     errno.EPERM: ("no permission", "have the permissions changed, or choose another place"),
-    errno.EEXIST: ("a file stands where a folder is needed", _ANOTHER_PLACE),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", _ANOTHER_PLACE),
+    errno.EEXIST: ("a file stands where a folder is needed", "choose another place"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "choose another place"),
     errno.EFBIG: ("the file is larger than the limit for files (ulimit -f)", "raise the limit"),
     errno.EIO: ("the disk reports an input/output error", "check the disk, or choose another place"),
     errno.ESTALE: ("the file server has lost the folder", "mount it again, or choose another place"),
@@ -41,9 +39,7 @@ _BY_TEXT = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUO
 def storage_error(fault: BaseException, place: Path, option: str, *, verb: str = "write") -> StorageError | None:
     """The user's error for a refusal of the file system, or None where the fault is something else.
 
-    Args:
-        place: File or folder that was being written; named where the fault does not name its own.
-        option: Option or variable with which the user chooses the place.
+    ``place`` is named where the fault does not name its own; ``option`` is what the user chooses the place with.
     """
     code = fault.errno if isinstance(fault, OSError) else None
     # safetensors and pyarrow wrap the system's error in their own; only its text is left.
@@ -62,10 +58,8 @@ def guarded(place: Path, option: str, *, verb: str = "write") -> Iterator[None]:
     """Turn refusals of the file system inside the block into StorageError; other faults pass."""
     try:
         yield
-    except BenchError:
-        raise
     except Exception as fault:
-        refusal = storage_error(fault, place, option, verb=verb)
+        refusal = None if isinstance(fault, BenchError) else storage_error(fault, place, option, verb=verb)
         if refusal is None:
             raise
         raise refusal from fault
@@ -75,10 +69,8 @@ def guarded(place: Path, option: str, *, verb: str = "write") -> Iterator[None]:
 def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterator[Path]:
     """A temporary folder beside ``target`` that becomes it when the block ends, or vanishes when it fails.
 
-    With ``replace`` an existing target gives way; without, an existing target is kept and the new folder dropped.
-    Files get the permissions that the umask gives, whatever wrote them. Interrupts (Ctrl-C) count as failures.
-
-    Raises StorageError where the file system refuses.
+    With ``replace`` an existing target gives way; without, it is kept and the new folder dropped. Interrupts (Ctrl-C)
+    count as failures. Raises StorageError where the file system refuses.
     """
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
@@ -102,10 +94,7 @@ def atomic_text(target: Path, text: str, option: str) -> None:
 
 
 def atomic_bytes(target: Path, content: bytes, option: str) -> None:
-    """Write a file through a hidden draft beside it, so that it is the old one or the new one, never half of it.
-
-    Raises StorageError where the file system refuses.
-    """
+    """Write a file through a hidden draft beside it, so that it is the old one or the new one. Raises StorageError."""
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
@@ -177,12 +166,10 @@ def _apply_umask(draft: Path) -> None:
     """
     folder_mode = stat.S_IMODE(draft.stat().st_mode) & 0o777
     for path in draft.rglob("*"):
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            continue
-        wanted = folder_mode if stat.S_ISDIR(status.st_mode) else folder_mode & 0o666
-        if stat.S_IMODE(status.st_mode) & 0o777 != wanted:
-            path.chmod(wanted | stat.S_IMODE(status.st_mode) & ~0o777)
+        mode = path.lstat().st_mode
+        wanted = folder_mode if stat.S_ISDIR(mode) else folder_mode & 0o666
+        if not stat.S_ISLNK(mode) and mode & 0o777 != wanted:
+            path.chmod(wanted | stat.S_IMODE(mode) & ~0o777)
 
 
 def _move(draft: Path, target: Path, *, replace: bool) -> None:

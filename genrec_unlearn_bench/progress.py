@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +43,7 @@ class Progress:
         diverged: Set once a loss was reported that is not finite.
         work: Folder in which long work may keep what it needs to go on after a kill; None where nobody would come back.
         earlier_seconds: Time of interrupted processes whose work was taken over instead of done again.
+        outer: Whatever is shown goes there as well: bars, lines, losses, the stage that is computed.
     """
 
     steps: list[StepLog] = field(default_factory=list)
@@ -51,27 +52,33 @@ class Progress:
     diverged: bool = False
     work: Path | None = None
     earlier_seconds: float = 0.0
+    outer: Progress | None = None
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
         """Iterate over ``sequence`` while showing a bar (here: showing nothing)."""
-        yield from sequence
+        return iter(sequence) if self.outer is None else self.outer.track(label, sequence, total=total)
 
     def info(self, text: str) -> None:
         """A line for people; nothing depends on it."""
+        if self.outer is not None:
+            self.outer.info(text)
 
     def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
         """Report the losses of one step; a loss that is not finite marks the run as diverged."""
         self.steps.append(StepLog(stage, step, dict(losses)))
-        if not all(math.isfinite(value) for value in losses.values()):
-            self.diverged = True
+        self.diverged = self.diverged or not all(math.isfinite(value) for value in losses.values())
+        self.follow(stage, step, losses)
 
     def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        """Losses of a stage that keeps its own log, as they come: for those that show them to somebody."""
+        """Losses as they come, for those that show them to somebody."""
+        if self.outer is not None:
+            self.outer.follow(stage, step, losses)
 
     @contextmanager
     def computing(self, stage: str) -> Iterator[None]:
         """Around the computation of a stage, for those that show which; one stage may need another."""
-        yield
+        with nullcontext() if self.outer is None else self.outer.computing(stage):
+            yield
 
     def note(self, name: str, value: NoteValue) -> None:
         """Keep a fact for the result record."""
@@ -80,14 +87,9 @@ class Progress:
 
 def launched() -> int:
     """Processes of this launch; 1 without a launcher."""
-    return _number("WORLD_SIZE", 1)
+    return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def process_index() -> int:
     """Which of them this is, from 0."""
-    return _number("RANK", 0)
-
-
-def _number(name: str, otherwise: int) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else otherwise
+    return int(os.environ.get("RANK") or 0)

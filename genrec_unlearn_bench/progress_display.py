@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,10 +31,12 @@ def print_line(text: str, *, stderr: bool = False) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Time for people: ``42 s``, ``12 min``, ``3.4 h``."""
+    """Time for people: ``42 s``, ``12 min``, ``3.4 h``, ``4.2 d``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 86400:.1f} d"
 
 
 @contextmanager
@@ -134,7 +136,4 @@ def _state(done: int, total: int | None, seconds: float) -> str:
 
 
 def _length(sequence: Iterable[Any]) -> int | None:
-    try:
-        return len(sequence)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    return len(sequence) if isinstance(sequence, Sized) else None

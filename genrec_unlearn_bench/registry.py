@@ -56,7 +56,7 @@ class Entry:
 
     Attributes:
         kind: ``reference`` for the runner's own rows.
-        name: Name for ``--method`` and in records: at most 80 letters, digits and ``-_+.``.
+        name: Name for ``--method`` and in records (``NAME``).
         summary: First line of the docstring.
         target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
         requires: Capabilities the backbone must have, as far as the source declares them literally.
@@ -102,13 +102,11 @@ def find_method(text: str) -> Entry:
             raise UnknownName("method", text, known)
         return known[text]
     entry = _file_entry(text)
-    other = known.get(entry.name)
-    if other is None:
-        return entry
-    if other.source is not None and other.source.resolve() == entry.source:
-        # The path of an installed method.
-        return other
-    raise _collision(entry, other)
+    other = known.get(entry.name, entry)
+    # The path of an installed method means that method.
+    if other is not entry and (other.source is None or other.source.resolve() != entry.source):
+        raise _collision(entry, other)
+    return other
 
 
 def load_class(entry: Entry, base: type[T]) -> type[T]:
@@ -145,20 +143,15 @@ def imported(target: str) -> Any:
 
 
 def frame_in_file(fault: BaseException, source: Path | None) -> str:
-    """Describe an exception by its last traceback frame in a method's file.
-
-    Returns:
-        ``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``; empty if no frame is in ``source``.
-    """
-    if source is None:
-        return ""
-    wanted = source.resolve()
-    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if Path(frame.filename).resolve() == wanted]
-    if not frames:
+    """``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``: an exception by its last traceback frame in
+    a method's file, empty if there is none."""
+    wanted, frames = source and source.resolve(), traceback.extract_tb(fault.__traceback__)
+    frame = next((one for one in reversed(frames) if Path(one.filename).resolve() == wanted), None)
+    if frame is None:
         return ""
     text = str(fault).strip().partition("\n")[0]
     what = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
-    return f"{wanted.name}:{frames[-1].lineno} in {frames[-1].name}: {what}"
+    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what}"
 
 
 def source_digest(entry: Entry) -> str:
@@ -211,39 +204,32 @@ def variants_of(entry: Entry) -> list[Entry]:
     Raises UsageError if it is not a literal, or a name does not begin with the method's.
     """
     path = entry.source
-    if path is None:
-        return []
-    _, node = class_node(entry, path)
-    value = class_attribute(node, "variants")
+    value = class_attribute(class_node(entry, path)[1], "variants") if path is not None else None
     if value is None:
         return []
     try:
-        variants: dict[str, dict[str, Any]] = ast.literal_eval(value)
-        changes = {name: dict(fields) for name, fields in variants.items()}
+        changes: dict[str, dict[str, Any]] = {name: dict(part) for name, part in ast.literal_eval(value).items()}
     except (ValueError, TypeError, AttributeError):
         raise UsageError(
             "`variants` cannot be read without importing the file",
             where=f"{path}:{value.lineno}",
             hint='write it as a plain literal: {"name": {"field": value}}',
         ) from None
-    for name in changes:
+    variants = []
+    for name, fields in changes.items():
         if not name.startswith(entry.name):
             raise UsageError(
                 f"the variant {name!r} does not begin with the name of its method, {entry.name!r}", where=str(path)
             )
-    listed = {name: ", ".join(f"{key}={value}" for key, value in fields.items()) for name, fields in changes.items()}
-    return [
-        replace(entry, name=name, summary=f"{entry.name} with {listed[name]}", variant_of=entry.name, fields=fields)
-        for name, fields in changes.items()
-    ]
+        summary = f"{entry.name} with {', '.join(f'{key}={value}' for key, value in fields.items())}"
+        variants.append(replace(entry, name=name, summary=summary, variant_of=entry.name, fields=fields))
+    return variants
 
 
 def _entry_points() -> list[Entry]:
-    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-    places = [point.dist.name if point.dist else point.value for point in points]
     return [
-        Entry("method", point.name, f"from {place}", point.value, "entry point")
-        for point, place in zip(points, places, strict=True)
+        Entry("method", one.name, f"from {one.dist.name if one.dist else one.value}", one.value, "entry point")
+        for one in metadata.entry_points(group=ENTRY_POINT_GROUP)
     ]
 
 
@@ -295,10 +281,9 @@ def class_node(entry: Entry, path: Path) -> tuple[ast.Module, ast.ClassDef]:
 def class_attribute(node: ast.ClassDef, name: str) -> ast.expr | None:
     """The expression that a class body assigns to ``name``; None if there is none."""
     for line in node.body:
-        if isinstance(line, ast.Assign | ast.AnnAssign):
-            targets = line.targets if isinstance(line, ast.Assign) else [line.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                return line.value
+        targets = getattr(line, "targets", [getattr(line, "target", None)])
+        if isinstance(line, ast.Assign | ast.AnnAssign) and name in [getattr(target, "id", "") for target in targets]:
+            return line.value
     return None
 
 
@@ -319,11 +304,9 @@ def is_method_import(name: str) -> bool:
 
 def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
     value = class_attribute(node, "requires")
-    if value is None:
-        return ()
     return tuple(
         part.attr.lower()
-        for part in ast.walk(value)
+        for part in (ast.walk(value) if value is not None else ())
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "Capability"
     )
 

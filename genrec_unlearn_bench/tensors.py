@@ -12,7 +12,7 @@ import math
 import mmap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 MAPPED = 1 << 28
 """Bytes. Larger files are mapped: their pages are read when they are looked at, and given back when memory is short."""
 
-_CHUNK = 1 << 24
 _HEADER_LIMIT = 1 << 26
 _TYPES: dict[np.dtype[Any], str] = {
     np.dtype("<i8"): "I64",
@@ -35,15 +34,7 @@ _TYPES: dict[np.dtype[Any], str] = {
 _NAMES: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in _TYPES.items()}
 
 
-class Sink(Protocol):
-    """Where bytes go: a file, or something that hashes them on the way."""
-
-    def write(self, data: Any, /) -> object:
-        """Take the bytes."""
-        ...
-
-
-def write_tensors(arrays: Mapping[str, NDArray[Any]], sink: Sink) -> None:
+def write_tensors(arrays: Mapping[str, NDArray[Any]], sink: IO[bytes]) -> None:
     """Write the arrays by name. Raises ValueError for a type of number that has no name here."""
     head, places = _layout({name: (array.dtype, array.shape) for name, array in arrays.items()})
     sink.write(head)
@@ -52,12 +43,7 @@ def write_tensors(arrays: Mapping[str, NDArray[Any]], sink: Sink) -> None:
 
 
 class TensorFile:
-    """A file of arrays whose shapes are known from the start and whose rows come in blocks.
-
-    Args:
-        path: Made anew; rows that are never put are zero.
-        shapes: Type of number and shape by name.
-    """
+    """A new file of arrays of known types and shapes, whose rows come in blocks; rows that are never put are zero."""
 
     def __init__(self, path: Path, shapes: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> None:
         head, self._places = _layout(shapes)
@@ -87,9 +73,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file by name. Those of a file above ``MAPPED`` are backed by it (writing to them changes a
     private copy), so it must not be cut short while they are in use; replacing it is fine.
 
-    Raises:
-        ValueError: it is no such file, or a part of one.
-        OSError: it cannot be read.
+    Raises ValueError for anything else than such a file as a whole.
     """
     with path.open("rb") as stream:
         size = path.stat().st_size
@@ -120,18 +104,13 @@ def _layout(
 
 
 def _type(dtype: np.dtype[Any]) -> str:
-    try:
-        return _TYPES[dtype.newbyteorder("<")]
-    except KeyError:
-        raise ValueError(f"arrays of {dtype} are not stored") from None
+    if (found := _TYPES.get(dtype.newbyteorder("<"))) is None:
+        raise ValueError(f"arrays of {dtype} are not stored")
+    return found
 
 
-def _write(array: NDArray[Any], sink: Sink) -> None:
-    flat = np.ascontiguousarray(array).reshape(-1)
-    step = max(1, _CHUNK // max(flat.itemsize, 1))
-    for start in range(0, len(flat), step):
-        part = flat[start : start + step]
-        sink.write(part.astype(part.dtype.newbyteorder("<"), copy=False).data)
+def _write(array: NDArray[Any], sink: IO[bytes]) -> None:
+    sink.write(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).data)
 
 
 def _header(stream: IO[bytes], size: int) -> tuple[dict[str, Any], int]:

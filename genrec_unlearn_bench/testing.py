@@ -36,12 +36,9 @@ HISTORY = 4
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """A trained original and a request. Methods must not change it, so it can be shared between tests.
+    """A trained original, its semantic IDs (with codebooks and latents), a request and test examples.
 
-    Attributes:
-        table: Semantic IDs, with codebooks and latents.
-        request: Argument for ``unlearn``.
-        test: Test examples for measurements.
+    Methods must not change it, so it can be shared between tests.
     """
 
     table: SidTable
@@ -84,7 +81,7 @@ def concept() -> BoolArray:
 
 
 def sequences(users: int, length: int, seed: int) -> list[list[int]]:
-    """Random walks that cycle through a group, sometimes repeating an item or crossing to the next group."""
+    """Random walks through the groups, as above."""
     rng = np.random.default_rng(seed)
     out = []
     for _ in range(users):
@@ -102,22 +99,19 @@ def sequences(users: int, length: int, seed: int) -> list[list[int]]:
 
 
 def examples(walks: list[list[int]]) -> Examples:
-    events = np.concatenate([np.asarray(w) for w in walks]).astype(np.int64)
-    owners = np.repeat(np.arange(len(walks)), [len(w) for w in walks]).astype(np.int64)
-    starts, ends, offset = [], [], 0
-    for walk in walks:
-        for position in range(1, len(walk)):
-            starts.append(offset)
-            ends.append(offset + position)
-        offset += len(walk)
-    rows = np.asarray(ends, dtype=np.int64)
+    """Every event but the first of each walk as a target, with all events before it as its history."""
+    lengths = [len(walk) for walk in walks]
+    events = np.concatenate([np.asarray(walk) for walk in walks]).astype(np.int64)
+    owners = np.repeat(np.arange(len(walks)), lengths).astype(np.int64)
+    first = np.repeat(np.cumsum([0, *lengths[:-1]]), lengths).astype(np.int64)
+    rows = np.flatnonzero(np.arange(len(events)) > first).astype(np.int64)
     return Examples(
         users=owners[rows],
         targets=events[rows],
         times=rows,
         events=events,
         event_users=owners,
-        starts=np.asarray(starts, dtype=np.int64),
+        starts=first[rows],
         ends=rows,
     )
 

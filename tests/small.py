@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from genrec_unlearn_bench.backbones.config import T5Shape
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups

@@ -19,8 +19,7 @@ import numpy as np
 
 from docs.planted.figure import draw
 from docs.planted.measure import ARMS, read_points
-from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.reader import read_grid
+from genrec_unlearn_bench.grid.expand import expand, read_grid
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.results import Result, load_results
 from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests, t_interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.registry import imported
@@ -23,9 +23,9 @@ def backbones() -> dict[str, str]:
     return dict(_CLASSES)
 
 
-def load_backbone(name: str) -> type[Backbone]:
+def load_backbone(name: str) -> type[Backbone[Any, Any]]:
     """The backbone of that name; raises UnknownName."""
     if name not in _CLASSES:
         raise UnknownName("backbone", name, _CLASSES)
-    result: type[Backbone] = imported(_CLASSES[name])
+    result: type[Backbone[Any, Any]] = imported(_CLASSES[name])
     return result

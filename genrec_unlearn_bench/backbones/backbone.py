@@ -1,20 +1,19 @@
 """The base of all backbones: presets, tokenizer, training and loading of one family of recommenders.
 
-Everything that a stage's key depends on follows from configuration alone, without torch, a model or a SID table.
+What a stage's key depends on follows from configuration alone, without torch, a model or a SID table.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Scale, expect
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
@@ -26,8 +25,8 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.table import SidTable, check_items
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.training import TrainingTask
+C = TypeVar("C", bound=BackboneConfig)
+S = TypeVar("S", bound=SidConfig)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,36 +61,42 @@ class TrainingData:
         return self.collaborative
 
 
-class Backbone(ABC):
-    """A family of recommenders. A subclass declares its presets and how its network is built; ``fit`` is shared.
+class Backbone(Generic[C, S]):
+    """A family of recommenders: presets, and how they differ from a T5 over quantised texts. ``fit`` is shared.
 
     Attributes:
         presets, sid_presets: Configuration of recommender and tokenizer at each scale; a backbone with a tokenizer of
             its own has a subclass of ``SidConfig``.
         recommender: ``module:Class`` of this family's recommenders, imported when one is made.
-        trains_tokenizer: Whether ``fit`` trains the tokenizer too, so that the original serves other IDs than
-            ``tokenise`` returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
+        task: ``module:function`` that makes the ``TrainingTask`` of a recommender, configuration, training data and
+            progress; None for the next items of ``data.train``.
+        joint: ``module:function`` that trains tokenizer and recommender together before the shared stage; returns the
+            recommender, and that stage's settings and name.
+        trains_tokenizer: Whether there is such a function, so that the original serves other IDs than ``tokenise``
+            returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
     """
 
     name: ClassVar[str]
-    recommender: ClassVar[str]
+    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.t5:T5Recommender"
     Config: ClassVar[type[BackboneConfig]]
-    presets: ClassVar[Mapping[Scale, BackboneConfig]]
-    sid_presets: ClassVar[Mapping[Scale, SidConfig]]
+    presets: ClassVar[Mapping[str, BackboneConfig]]
+    sid_presets: ClassVar[Mapping[str, SidConfig]]
+    task: ClassVar[str | None] = None
+    joint: ClassVar[str | None] = None
     trains_tokenizer: ClassVar[bool] = False
 
     @classmethod
-    def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
+    def label(cls, config: C, sids: S) -> str:
         """Name in results. A variant that is another model has another: P5 without its pretrained text model."""
         return cls.name
 
     @classmethod
-    def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
+    def capabilities(cls, config: C, sids: S) -> frozenset[Capability]:
         """Capabilities of a recommender with these configurations. Equal to its ``Recommender.capabilities``."""
         return frozenset({Capability.HAS_CODEBOOKS})
 
     @classmethod
-    def weights(cls, config: BackboneConfig) -> str | None:
+    def weights(cls, config: C) -> str | None:
         """Digest of the pretrained files that training starts from, where ``config.checkpoint`` is a local folder.
 
         Part of the stage's key: a folder counts by its content. A hub id stands for itself (``id@revision`` pins it).
@@ -100,44 +105,25 @@ class Backbone(ABC):
         return model_digest(Path(source)) if source and Path(source).is_dir() else None
 
     @classmethod
-    def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig | None:
+    def collaborative(cls, config: C, sids: S) -> SasRecConfig | None:
         """The SASRec whose item vectors the tokenizer needs (``TrainingData.collaborative``); None for none."""
         return None
 
     @classmethod
-    def reads_interactions(cls, config: SidConfig) -> bool:
+    def reads_interactions(cls, config: S) -> bool:
         """Whether ``tokenise`` reads ``data.train`` itself, and not just vectors made from it."""
         return False
 
     @classmethod
-    def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
+    def tokenise(cls, config: S, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
         """Give all N items their semantic IDs; the tokenizer is fitted on ``data.known`` alone."""
         from genrec_unlearn_bench.sids.quantise import quantise
 
         return quantise(data.features, config, seed=seed, device=device, progress=progress, fit_rows=data.known)
 
     @classmethod
-    def recommender_class(cls) -> Any:
-        """The class of this family's recommenders; imports torch."""
-        return imported(cls.recommender)
-
-    @classmethod
-    @abstractmethod
-    def untrained(
-        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> Recommender:
-        """A recommender before training, with random weights from ``seed`` or those of a checkpoint."""
-
-    @classmethod
-    def task(
-        cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress
-    ) -> TrainingTask | None:
-        """The samples and loss that training minimises; None for the next items of ``data.train``."""
-        return None
-
-    @classmethod
     def fit(
-        cls, config: BackboneConfig, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
+        cls, config: C, *, data: TrainingData, sids: SidTable, seed: int, device: str, progress: Progress
     ) -> Recommender:
         """Train; the best checkpoint on validation is returned, with a frozen table.
 
@@ -149,23 +135,22 @@ class Backbone(ABC):
         """
         from genrec_unlearn_bench.backbones.training import train_recommender
 
-        own: Any = expect(config, cls.Config)
+        if not isinstance(config, cls.Config):
+            raise TypeError(f"this backbone takes a {cls.Config.__name__}, not a {type(config).__name__}")
         check_items(sids, len(data.items))
-        recommender = cls.untrained(own, data, sids, seed=derive(seed, "weights"), device=device)
-        task = cls.task(recommender, own, data, progress)
-        train_recommender(
-            recommender,
-            own.training,
-            train=data.train,
-            valid=data.valid,
-            seed=seed,
-            device=device,
-            progress=progress,
-            task=task,
-        )
+        own: Any = config
+        weights: dict[str, Any] = {"seed": derive(seed, "weights"), "device": device}
+        recommender: Recommender = imported(cls.recommender).untrained(own, data.train, sids.freeze(), **weights)
+        how: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        if cls.joint:
+            recommender, training, stage = imported(cls.joint)(recommender, own, data, sids, **how)
+        else:
+            training, stage = own.training, "train"
+        task = imported(cls.task)(recommender, own, data, progress) if cls.task else None
+        train_recommender(recommender, training, train=data.train, valid=data.valid, stage=stage, task=task, **how)
         return recommender
 
     @classmethod
     def load(cls, folder: Path, *, device: str = "cpu") -> Recommender:
-        result: Recommender = cls.recommender_class().load(folder, device=device)
+        result: Recommender = imported(cls.recommender).load(folder, device=device)
         return result

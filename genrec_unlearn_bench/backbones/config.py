@@ -8,13 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
-
-C = TypeVar("C")
 
 
 class Scale(StrEnum):
@@ -28,13 +26,6 @@ class Scale(StrEnum):
 
 class BackboneConfig(StrictModel):
     """Base of a backbone's configuration."""
-
-
-def expect(config: object, kind: type[C]) -> C:
-    """Return ``config``; raises TypeError unless it is a ``kind``, as with the configuration of another backbone."""
-    if not isinstance(config, kind):
-        raise TypeError(f"this backbone takes a {kind.__name__}, not a {type(config).__name__}")
-    return config
 
 
 class T5Shape(StrictModel):

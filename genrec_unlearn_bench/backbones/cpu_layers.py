@@ -115,7 +115,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         values, weight = ctx.saved_tensors
         rows = gradient.flatten(0, -2)
         of_values = _product(gradient, weight.t()) if ctx.needs_input_grad[0] else None

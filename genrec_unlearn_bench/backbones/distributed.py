@@ -17,17 +17,13 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import launched
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
-    from torch.distributed.fsdp import FSDPModule
 
 T = TypeVar("T")
 
@@ -43,10 +39,9 @@ class Processes:
 
         on_cuda = torch.device(device).type == "cuda"
         waiting = [InitProcessGroupKwargs(timeout=PATIENCE)] if launched() > 1 else []
-        self.accelerator: Accelerator = Accelerator(
+        self.accelerator = Accelerator(
             cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
         )
-
         self.number, self.index = int(self.accelerator.num_processes), int(self.accelerator.process_index)
         self.first = self.index == 0
 
@@ -88,12 +83,9 @@ def sharding_wanted() -> bool:
     """
     if not _set("ACCELERATE_USE_FSDP"):
         return False
-    violated = {
-        "fsdp_version: 2": os.environ.get("FSDP_VERSION", "1") != "2",
-        "fsdp_cpu_ram_efficient_loading: false": _set("FSDP_CPU_RAM_EFFICIENT_LOADING"),
-        "fsdp_offload_params: false": _set("FSDP_OFFLOAD_PARAMS"),
-    }
-    wrong = [setting for setting, there in violated.items() if there]
+    wrong = [] if os.environ.get("FSDP_VERSION") == "2" else ["fsdp_version: 2"]
+    refused = ("fsdp_cpu_ram_efficient_loading", "fsdp_offload_params")
+    wrong += [f"{setting}: false" for setting in refused if _set(setting.upper())]
     if wrong:
         raise UsageError(
             f"sharded training needs {', '.join(wrong)}",
@@ -118,7 +110,7 @@ class Shards:
         mesh = init_device_mesh(device, (torch.distributed.get_world_size(),))
         names = {id(part): name for name, part in module.named_modules()}
         self._empty: dict[str, nn.Module] = {}
-        self._blocks: list[FSDPModule] = []
+        self._blocks: list[Any] = []
         for block in blocks:
             # fully_shard changes a module's class for good; ``undo`` puts this copy in its place.
             self._empty[names[id(block)]] = copy.deepcopy(block).to("meta")
@@ -151,10 +143,9 @@ class Shards:
 
 def whole(tensor: Tensor) -> Tensor:
     """The whole of a split tensor; every process has to call it."""
-    from torch.distributed.tensor import DTensor
-
-    own = tensor.detach()
-    return own.full_tensor() if isinstance(own, DTensor) else own
+    own: Any = tensor.detach()
+    result: Tensor = own.full_tensor() if is_split(own) else own
+    return result
 
 
 def alike(tensor: Tensor, pattern: Tensor) -> Tensor:
@@ -176,11 +167,9 @@ def is_split(tensor: Tensor) -> bool:
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> None:
     """Scale all gradients, split ones and whole ones, so that the norm over all of them is at most ``limit``."""
-    from torch.distributed.tensor import DTensor
-
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    own = [gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)]
-    common = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
+    gradients: list[Any] = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    own = [gradient.to_local() for gradient in gradients if is_split(gradient)]
+    common = [gradient for gradient in gradients if not is_split(gradient)]
     device = gradients[0].device
     squares = [torch.nn.utils.get_total_norm(part).to(device).float().square() for part in (own, common)]
     torch.distributed.all_reduce(squares[0])

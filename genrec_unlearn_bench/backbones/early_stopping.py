@@ -16,6 +16,11 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.progress import Progress
 
 
+def validation_sample(valid: Examples, rows: int, generator: np.random.Generator) -> Examples:
+    """At most ``rows`` of the examples, drawn at random, in their order."""
+    return valid.subset(np.sort(generator.permutation(len(valid))[:rows]))
+
+
 def validation_ndcg(recommender: Recommender, valid: Examples) -> float:
     """Mean NDCG@10 over the examples by beam search, 10 wide."""
     return mean_ndcg(recommender.recommend(valid.histories(recommender.history_limit), 10, beam=10), valid.targets)
@@ -41,19 +46,18 @@ class EarlyStopping:
         patience: int,
         stage: str,
         progress: Progress,
-        *,
-        processes: Processes | None = None,
+        processes: Processes,
         shards: Shards | None = None,
     ) -> None:
         self.recommender, self.valid, self.patience = recommender, valid, patience
-        self.stage, self.progress = stage, progress
-        self._processes, self._shards = processes, shards
-        self.score, self.stale = -1.0, 0
-        self.weights = self._copy()
+        self.stage, self.progress, self._processes, self._shards = stage, progress, processes, shards
+        self.score, self.stale, self.weights = -1.0, 0, self._copy()
 
     def stop_after(self, step: int) -> bool:
         """Evaluate; keep the weights if they are the best so far; True once patience has run out."""
-        score = self._measure()
+        with self._shards.gathered() if self._shards else nullcontext():
+            score = validation_ndcg(self.recommender, self.valid) if self._processes.first else 0.0
+            score = self._processes.agree(score)
         self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
         self.progress.info(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
         if score > self.score:
@@ -69,20 +73,16 @@ class EarlyStopping:
     def restore(self, steps: int) -> None:
         """Load the best weights; note the score and the number of steps."""
         with torch.no_grad():
-            for name, parameter in self._learned():
+            for name, parameter in learned(self.recommender.module).items():
                 parameter.copy_(self.weights[name])
         self.recommender.module.eval()
         self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
         self.progress.note(f"{self.stage}.steps", steps)
 
-    def _measure(self) -> float:
-        processes = self._processes
-        with self._shards.gathered() if self._shards else nullcontext():
-            score = validation_ndcg(self.recommender, self.valid) if processes is None or processes.first else 0.0
-            return processes.agree(score) if processes else score
-
     def _copy(self) -> dict[str, Tensor]:
-        return {name: parameter.detach().clone() for name, parameter in self._learned()}
+        return {name: value.detach().clone() for name, value in learned(self.recommender.module).items()}
 
-    def _learned(self) -> list[tuple[str, torch.nn.Parameter]]:
-        return [pair for pair in self.recommender.module.named_parameters() if pair[1].requires_grad]
+
+def learned(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """The parameters that require gradients, by name."""
+    return {name: value for name, value in module.named_parameters() if value.requires_grad}

@@ -20,23 +20,14 @@ where the repository takes the validation loss.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import (
-    SASREC_PRESETS,
-    BackboneConfig,
-    SasRecConfig,
-    Scale,
-    TrainingConfig,
-    expect,
-)
-from genrec_unlearn_bench.backbones.tiger import Tiger, TigerConfig
+from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, SasRecConfig, TrainingConfig
+from genrec_unlearn_bench.backbones.tiger import TIGER_PRESETS, TigerConfig
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import LETTER_PRESETS, LetterSidConfig, SidConfig
+from genrec_unlearn_bench.sids.config import LETTER_PRESETS, LetterSidConfig
 from genrec_unlearn_bench.sids.table import SidTable
 
 
@@ -47,42 +38,39 @@ class LetterConfig(TigerConfig):
     """SASRec whose item vectors the tokenizer takes; its width is the tokenizer's, whatever stands here."""
 
 
-def _on_tiger(scale: Scale) -> LetterConfig:
-    tiger = expect(Tiger.presets[scale], TigerConfig)
-    return LetterConfig(shape=tiger.shape, training=tiger.training, vectors=SASREC_PRESETS[scale.value])
-
-
 _PRESETS = {
-    **{scale: _on_tiger(scale) for scale in (Scale.SMOKE, Scale.SMALL, Scale.PAPER)},
-    Scale.OFFICIAL: LetterConfig(
-        # Warm-up over one step in a hundred: 250 of 25,700 on Amazon Beauty.
-        training=TrainingConfig(
-            lr=5e-4, batch_size=1024, epochs=200, warmup_steps=250, evaluations=200, patience=20, valid_rows=5000
-        ),
-        vectors=SASREC_PRESETS["official"],
-    ),
+    scale: LetterConfig(shape=TIGER_PRESETS[scale].shape, training=TIGER_PRESETS[scale].training, vectors=sasrec)
+    for scale, sasrec in SASREC_PRESETS.items()
 }
+_PRESETS["official"] = LetterConfig(
+    # Warm-up over one step in a hundred: 250 of 25,700 on Amazon Beauty.
+    training=TrainingConfig(
+        lr=5e-4, batch_size=1024, epochs=200, warmup_steps=250, evaluations=200, patience=20, valid_rows=5000
+    ),
+    vectors=SASREC_PRESETS["official"],
+)
 
 
-class Letter(Tiger):
+class Letter(Backbone[LetterConfig, LetterSidConfig]):
     """LETTER (arXiv 2405.07314) on TIGER: semantic IDs aligned with collaborative vectors, then frozen."""
 
-    name: ClassVar[str] = "letter"
+    name = "letter"
     Config = LetterConfig
-    presets: ClassVar = _PRESETS
-    sid_presets: ClassVar = {scale: LETTER_PRESETS[scale.value] for scale in Scale}
+    presets = _PRESETS
+    sid_presets = LETTER_PRESETS
 
     @classmethod
-    def collaborative(cls, config: BackboneConfig, sids: SidConfig) -> SasRecConfig:
+    def collaborative(cls, config: LetterConfig, sids: LetterSidConfig) -> SasRecConfig:
         """SASRec of the tokenizer's width; raises ConfigError unless that is a multiple of SASRec's heads."""
-        fields = {**expect(config, LetterConfig).vectors.model_dump(), "dim": sids.dim}
+        fields = {**config.vectors.model_dump(), "dim": sids.dim}
         return parse(SasRecConfig, fields, where="--set-sid dim (the width of LETTER's SASRec)")
 
     @classmethod
-    def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
+    def tokenise(
+        cls, config: LetterSidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress
+    ) -> SidTable:
         from genrec_unlearn_bench.sids.letter import letter_sids
 
-        own = expect(config, LetterSidConfig)
         return letter_sids(
-            data.features, data.sasrec_vectors, own, seed=seed, device=device, progress=progress, fit_rows=data.known
+            data.features, data.sasrec_vectors, config, seed=seed, device=device, progress=progress, fit_rows=data.known
         )

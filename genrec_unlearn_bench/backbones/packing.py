@@ -133,12 +133,11 @@ def length_groups(lengths: Tensor, *, positions: int = CPU_POSITIONS) -> list[Te
     count = len(lengths)
     if lengths.device.type != "cpu" or count == 0:
         return [torch.arange(count, device=lengths.device)]
-    order = lengths.argsort(descending=True, stable=True)
-    groups, first = [], 0
-    while first < count:
-        size = max(8, positions // max(1, int(lengths[order[first]])))
-        groups.append(order[first : first + size])
-        first += size
+    rest, groups = lengths.argsort(descending=True, stable=True), []
+    while len(rest):
+        size = max(8, positions // max(1, int(lengths[rest[0]])))
+        groups.append(rest[:size])
+        rest = rest[size:]
     return groups if len(groups) > 1 else [torch.arange(count)]
 
 

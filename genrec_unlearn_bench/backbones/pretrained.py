@@ -22,10 +22,9 @@ _Architecture = Literal["qwen2", "t5"]
 """``model_type`` of a configuration."""
 
 _CLASSES: dict[_Architecture, str] = {"qwen2": "Qwen2ForCausalLM", "t5": "T5ForConditionalGeneration"}
-_INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "spiece.model", "tokenizer.model")
-_WANTED = ["config.json", "*.safetensors", _INDEX, "tokenizer*", *_TOKENIZER_FILES, "merges.txt", "*tokens*.json"]
-_UNWANTED = ["*/*"]
+_WANTED = ["*.json", "*.safetensors", "tokenizer*", *_TOKENIZER_FILES, "merges.txt"]
+_AGAIN = "fetch the model again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +49,16 @@ def load_pretrained(source: str, architecture: _Architecture, *, dtype: torch.dt
             the embedding.
     """
     folder = _folder(source)
-    _check_config(folder, source, architecture)
+    with _faults("config.json", source):
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+    if found != architecture:
+        raise UsageError(
+            f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
+            where=source,
+            hint="choose a checkpoint of that architecture",
+        )
     with _quiet():
-        model = _model(folder, source, architecture, dtype)
+        model = _model(folder, source, _CLASSES[architecture], dtype)
         tokenizer = _tokenizer(folder, source)
     rows = model.get_input_embeddings().num_embeddings
     highest = max(tokenizer.get_vocab().values(), default=-1)
@@ -75,14 +81,10 @@ def _folder(source: str) -> Path:
     if not name or source.startswith((".", "/", "~")) or name.count("/") > 1:
         hint = "check the path; a hub id has the form Qwen/Qwen2.5-0.5B"
         raise DataMissing("there is no such folder", where=source, hint=hint)
-    return _fetched(name, revision or None, source)
-
-
-def _fetched(name: str, revision: str | None, source: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=_WANTED, ignore_patterns="*/*"))
     except Exception as fault:  # The hub's client lets errors of its HTTP library through, which share no base class.
         raise DataMissing(
             f"the model is not on this machine and could not be fetched: {_first_line(fault)}",
@@ -92,34 +94,12 @@ def _fetched(name: str, revision: str | None, source: str) -> Path:
         ) from fault
 
 
-def _check_config(folder: Path, source: str, architecture: _Architecture) -> None:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise DataMissing(
-            "the folder holds no config.json, so it is no model",
-            where=str(path),
-            hint="give the folder that `save_pretrained` or `hf download` wrote",
-        )
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))["model_type"]
-    except (OSError, ValueError, TypeError, KeyError) as fault:
-        said = f"config.json cannot be read: {_first_line(fault)}"
-        raise CorruptArtefact(said, where=str(path), hint="fetch the model again") from fault
-    if found != architecture:
-        raise UsageError(
-            f"the model is of type {found!r}, but this backbone takes {architecture!r} ({_CLASSES[architecture]})",
-            where=source,
-            hint="choose a checkpoint of that architecture",
-        )
-
-
-def _model(folder: Path, source: str, architecture: _Architecture, dtype: torch.dtype | None) -> Any:
+def _model(folder: Path, source: str, name: str, dtype: torch.dtype | None) -> Any:
     import torch
     import transformers
-    from safetensors import SafetensorError
 
-    try:
-        model, report = getattr(transformers, _CLASSES[architecture]).from_pretrained(
+    with _faults("weights", source):
+        model, report = getattr(transformers, name).from_pretrained(
             str(folder),
             local_files_only=True,
             use_safetensors=True,
@@ -127,23 +107,11 @@ def _model(folder: Path, source: str, architecture: _Architecture, dtype: torch.
             dtype=dtype or torch.float32,
             output_loading_info=True,
         )
-    except OSError as fault:
-        raise DataMissing(
-            f"the weights cannot be loaded: {_first_line(fault)}",
-            where=source,
-            hint="fetch the model again; a model without safetensors has to be converted, as pickles are never opened",
-        ) from fault
-    except (ValueError, TypeError, KeyError, RuntimeError, AttributeError, SafetensorError) as fault:
-        raise CorruptArtefact(
-            f"the weights cannot be loaded: {_first_line(fault)}",
-            where=source,
-            hint="they are damaged or do not fit their config.json; fetch the model again",
-        ) from fault
     missing = sorted(report["missing_keys"])
     if missing:
         # Hugging Face only warns and draws missing weights at random.
         raise CorruptArtefact(
-            f"{len(missing)} weights of a {_CLASSES[architecture]} are not in the files, {missing[0]} first",
+            f"{len(missing)} weights of a {name} are not in the files, {missing[0]} first",
             where=source,
             hint="the weights are those of another architecture, or of a part of the model; choose a complete one",
         )
@@ -160,12 +128,21 @@ def _tokenizer(folder: Path, source: str) -> Any:
             where=source,
             hint="save the tokenizer beside the weights: tokenizer.save_pretrained(folder)",
         )
-    try:
+    with _faults("tokenizer", source):
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+
+
+@contextmanager
+def _faults(what: str, source: str) -> Iterator[None]:
+    """Name the part of a model that is missing or damaged."""
+    try:
+        yield
+    except OSError as fault:
+        hint = f"{_AGAIN}; one without safetensors has to be converted, as pickles are never opened"
+        raise DataMissing(f"{what} cannot be loaded: {_first_line(fault)}", where=source, hint=hint) from fault
     except Exception as fault:  # The tokenizers library raises plain Exception for a file that does not parse.
-        raise CorruptArtefact(
-            f"the tokenizer cannot be loaded: {_first_line(fault)}", where=source, hint="fetch the model again"
-        ) from fault
+        said = f"{what} cannot be loaded: {_first_line(fault)}"
+        raise CorruptArtefact(said, where=source, hint=f"a file is damaged or fits no other; {_AGAIN}") from fault
 
 
 @contextmanager

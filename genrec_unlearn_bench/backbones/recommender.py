@@ -64,9 +64,8 @@ class SidVocabulary:
     @property
     def offsets(self) -> tuple[int, ...]:
         """First token id of each level."""
-        if self.shared:
-            return (self.base,) * len(self.level_sizes)
-        return tuple(self.base + sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+        before = (0 if self.shared else sum(self.level_sizes[:level]) for level in range(len(self.level_sizes)))
+        return tuple(self.base + size for size in before)
 
     @property
     def user_offset(self) -> int:
@@ -177,9 +176,11 @@ class Recommender(Ranker):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Its features; families add those that their table does not show."""
-        codebooks = {Capability.HAS_CODEBOOKS} if self.sids.codebooks is not None else set()
-        ragged = self.sids.tree is not None or bool((self.sids.codes < 0).any())
-        return frozenset(codebooks | {Capability.RAGGED_SIDS} if ragged else codebooks)
+        shown = {
+            Capability.HAS_CODEBOOKS: self.sids.codebooks is not None,
+            Capability.RAGGED_SIDS: self.sids.tree is not None or bool((self.sids.codes < 0).any()),
+        }
+        return frozenset(capability for capability, there in shown.items() if there)
 
     @property
     @abstractmethod
@@ -203,21 +204,15 @@ class Recommender(Ranker):
     def decode(
         self, context: Context, codes: Tensor, *, rows: Tensor | None = None, hidden: bool = False
     ) -> StepOutput:
-        """Teacher-forced logits of R targets on B encoded histories. Differentiable.
+        """Teacher-forced logits of R targets, given by their ``codes`` [R, L], on B encoded histories. Differentiable.
 
-        Args:
-            codes: [R, L] long, the targets' codes (see ``codes_of``).
-            rows: [R] long, which history each target belongs to; None means R = B in order. Several targets may
-                share a history, which is then encoded once.
+        ``rows`` [R] says which history each target belongs to; several may share one. None means R = B in order.
         """
 
     def align(self, items: IntArray, titles: Sequence[str], *, to: Literal["sid", "title"]) -> StepOutput:
         """Teacher-forced item-text samples: an item's SID from its title, or its title from its SID. Differentiable.
 
-        ``mask`` of the n targets marks the real tokens of titles of different length.
-
-        Raises:
-            CapabilityMissing: The recommender reads no text.
+        ``mask`` of the n targets marks the real tokens. Raises CapabilityMissing where the recommender reads no text.
         """
         raise CapabilityMissing(
             f"the recommender {self.name!r} reads no texts, so there is no title to align with",
@@ -250,9 +245,8 @@ class Recommender(Ranker):
     ) -> Ranking:
         """Constrained beam search over the trie; ``exact`` ranks the whole catalogue.
 
-        Args:
-            sids: Decode in another SID space (the original one, to measure leakage) than the recommender's own, in
-                which histories are written.
+        ``sids`` decodes in another SID space (the original one, to measure leakage) than the recommender's own, in
+        which histories are written.
         """
 
     @abstractmethod

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.config import SasRecConfig
-from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
+from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg, validation_sample
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Examples, Histories
@@ -60,10 +60,8 @@ class SasRec(Ranker):
     ) -> Self:
         """Train on the examples' sequences (see ``train_sequences``); the best epoch on validation NDCG@10 is kept.
 
-        Of the N ``items`` those that never occur in training keep their initial vectors, small and random.
-
-        Raises:
-            DataFault: No train example with a history, or no validation example.
+        Of the N ``items`` those that never occur in training keep their initial vectors, small and random. Raises
+        DataFault where there is no train example with a history, or no validation example.
         """
         longest = int(train.history_lengths().max(initial=0))
         limit = max(min(config.history_limit, longest), 1)
@@ -76,8 +74,7 @@ class SasRec(Ranker):
             seen[part[part != PAD]] = True
         network = SasRecNetwork(config, items=items, positions=limit, seed=derive(seed, "sasrec", "weights")).to(device)
         ranker = cls(network, config, np.bincount(train.targets, minlength=items).astype(np.int64), seen)
-        sample = numpy_generator(seed, "sasrec", "valid-sample").permutation(len(valid))[: config.valid_rows]
-        chosen = valid.subset(np.sort(sample))
+        chosen = validation_sample(valid, config.valid_rows, numpy_generator(seed, "sasrec", "valid-sample"))
         histories = chosen.histories(limit)
         train_network(
             network,

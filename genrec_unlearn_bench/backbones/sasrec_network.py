@@ -12,6 +12,7 @@ them; the best epoch on validation is kept.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -263,24 +264,23 @@ def train_network(
     device: str,
     progress: Progress,
 ) -> None:
-    """Train in place and leave the weights of the epoch with the best validation value.
+    """Train in place and leave the weights of the epoch with the best validation value (``validate``: NDCG@10).
 
-    Args:
-        seen: [n] long, items that occur in ``sequences``. The others are in no loss, not as negatives either, so their
-            vectors keep their initial values.
-        validate: NDCG@10 of the network as it is.
+    Items that do not occur in ``sequences``, unlike those of ``seen`` [n], are in no loss, not as negatives either, so
+    their vectors keep their initial values.
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)
-    loss_of = _Loss(network, config, seen, torch_generator(seed, "sasrec", "negatives"))
+    negatives = torch_generator(seed, "sasrec", "negatives")
     lengths = np.asarray((sequences.inputs != PAD).sum(axis=1), dtype=np.int64)
-    best, stale, kept = -1.0, 0, _copy(network)
+    best, stale, kept = -1.0, 0, copy.deepcopy(network.state_dict())
     with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
             network.train()
             total = 0.0
             for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "sasrec", "epoch", epoch)):
                 width = int(lengths[rows].max())
-                loss = loss_of(sequences.inputs[rows, :width], sequences.targets[rows, :width], device)
+                inputs, targets = sequences.inputs[rows, :width], sequences.targets[rows, :width]
+                loss = _loss(network, config.loss, inputs, targets, seen, negatives)
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
@@ -291,7 +291,7 @@ def train_network(
             if progress.diverged:
                 break
             if score > best:
-                best, stale, kept = score, 0, _copy(network)
+                best, stale, kept = score, 0, copy.deepcopy(network.state_dict())
                 progress.note("sasrec.best_epoch", epoch)
             else:
                 stale += 1
@@ -302,26 +302,16 @@ def train_network(
     progress.note("sasrec.best_valid_ndcg@10", best)
 
 
-class _Loss:
-    def __init__(self, network: SasRecNetwork, config: SasRecConfig, seen: Tensor, generator: torch.Generator) -> None:
-        self.network, self.kind, self.generator, self.seen = network, config.loss, generator, seen
-        self.place = torch.full((network.items.num_embeddings,), PAD, dtype=torch.int64)
-        self.place[seen] = torch.arange(len(seen))
-
-    def __call__(self, inputs: np.ndarray, targets: np.ndarray, device: str) -> Tensor:
-        items, wanted = torch.from_numpy(inputs), torch.from_numpy(targets)
-        learned = wanted != PAD
-        states = self.network(items.to(device))[learned.to(device)]
-        if self.kind == "ce":
-            vectors = self.network.items(self.seen.to(device))
-            return softmax_loss(states, self.place[wanted[learned]].to(device), vectors)
-        sequence, _ = torch.nonzero(learned, as_tuple=True)
-        own = torch.cat([items[sequence], wanted[learned][:, None]], 1)
-        negatives = sampled_negatives(own, self.seen, self.generator)
-        return binary_loss(
-            states, self.network.items(wanted[learned].to(device)), self.network.items(negatives.to(device))
-        )
-
-
-def _copy(network: SasRecNetwork) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+def _loss(
+    network: SasRecNetwork, kind: str, inputs: IntArray, wanted: IntArray, seen: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Mean over the positions of ``inputs`` [B, T] that are followed by an item ``wanted`` [B, T]; ``seen`` ascends."""
+    device = network.items.weight.device
+    items, targets = torch.from_numpy(inputs), torch.from_numpy(wanted)
+    learned = targets != PAD
+    states, targets = network(items.to(device))[learned.to(device)], targets[learned]
+    if kind == "ce":
+        return softmax_loss(states, torch.searchsorted(seen, targets).to(device), network.items(seen.to(device)))
+    own = torch.cat([items[learned.nonzero()[:, 0]], targets[:, None]], 1)
+    negatives = sampled_negatives(own, seen, generator)
+    return binary_loss(states, network.items(targets.to(device)), network.items(negatives.to(device)))

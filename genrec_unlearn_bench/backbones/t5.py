@@ -27,7 +27,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.data.examples import PAD, Histories
+from genrec_unlearn_bench.data.examples import PAD, Examples, Histories
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.seeding import torch_seeded
@@ -60,14 +60,17 @@ class T5Recommender(TransformerRecommender):
         return cls(model.to(device), shape, sids)
 
     @classmethod
+    def untrained(cls, config: Any, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        """The network of a backbone's configuration before its training on ``train``."""
+        return cls.fresh(config.shape, sids, seed=seed, device=device)
+
+    @classmethod
     def _config(cls, shape: T5Shape, sids: SidTable, **options: Any) -> T5Config:
         from transformers import T5Config
 
         return T5Config(
+            **shape.model_dump(include={"d_model", "d_kv", "d_ff"}),
             vocab_size=cls._vocabulary_for(shape, sids).size,
-            d_model=shape.d_model,
-            d_kv=shape.d_kv,
-            d_ff=shape.d_ff,
             num_layers=shape.layers,
             num_decoder_layers=shape.layers,
             num_heads=shape.heads,

@@ -10,16 +10,11 @@ Deviations: no end-of-sequence token (all SIDs have the same length); decoding i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.sids.config import sid_preset
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.backbones.backbone import Backbone
+from genrec_unlearn_bench.backbones.config import BackboneConfig, T5Shape, TrainingConfig
+from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
 
 
 class TigerConfig(BackboneConfig):
@@ -31,23 +26,23 @@ class TigerConfig(BackboneConfig):
     """Optimisation and early stopping."""
 
 
-_PRESETS = {
-    Scale.SMOKE: TigerConfig(
+TIGER_PRESETS = {
+    "smoke": TigerConfig(
         # A few hundred items seen a few thousand times: dropout and long histories only slow it down.
         shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
         training=TrainingConfig(lr=5e-3, batch_size=128, epochs=8, warmup_steps=60, evaluations=4, valid_rows=500),
     ),
-    Scale.SMALL: TigerConfig(
+    "small": TigerConfig(
         shape=T5Shape(d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
         training=TrainingConfig(epochs=40, max_steps=1500, warmup_steps=150, evaluations=8),
     ),
-    Scale.PAPER: TigerConfig(
+    "paper": TigerConfig(
         shape=T5Shape(),
         training=TrainingConfig(
             lr=5e-4, batch_size=128, epochs=200, warmup_steps=2000, evaluations=100, patience=10, valid_rows=5000
         ),
     ),
-    Scale.OFFICIAL: TigerConfig(
+    "official": TigerConfig(
         shape=T5Shape(user_tokens=2000),
         training=TrainingConfig(
             lr=1e-2,
@@ -64,19 +59,10 @@ _PRESETS = {
 }
 
 
-class Tiger(Backbone):
+class Tiger(Backbone[TigerConfig, SidConfig]):
     """TIGER (arXiv 2305.05065): T5 from scratch over RQ-VAE semantic IDs."""
 
-    name: ClassVar[str] = "tiger"
-    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.t5:T5Recommender"
+    name = "tiger"
     Config = TigerConfig
-    presets: ClassVar[Mapping[Scale, BackboneConfig]] = _PRESETS
-    sid_presets: ClassVar = {scale: sid_preset(scale.value) for scale in Scale}
-
-    @classmethod
-    def untrained(
-        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> Recommender:
-        shape = expect(config, TigerConfig).shape
-        result: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
-        return result
+    presets = TIGER_PRESETS
+    sid_presets = SID_PRESETS

@@ -8,10 +8,11 @@ alone, so that a training can be resumed.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from genrec_unlearn_bench.backbones.distributed import (
     sharding_wanted,
     whole,
 )
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, learned, validation_sample
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
 from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fingerprint
 from genrec_unlearn_bench.data.examples import Examples, IntArray
@@ -72,19 +73,58 @@ def in_parts(rows: IntArray, size: int) -> list[IntArray]:
     return [np.asarray(part, dtype=np.int64) for part in np.array_split(rows, max(1, math.ceil(len(rows) / size)))]
 
 
+CPU_ITEMS = 400
+"""Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
+four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (the activations leave the caches)."""
+
+_IGNORED = -100
+_ARRAYS = ("users", "targets", "starts", "ends", "events")
+
+
+class TrainingTask(ABC):
+    """M samples and their loss; a step takes some of them.
+
+    A loss may depend on the rows, the weights and torch's global generator only: a snapshot holds nothing else.
+
+    Attributes:
+        lengths: [M] input lengths, so that batches hold samples of similar length.
+        terms: [M] terms of the loss's mean that each sample has, so that means over parts become that of the whole.
+        kinds: [M] samples of one kind take one pass over the network together. Sharded processes have to pass alike.
+    """
+
+    lengths: IntArray
+    terms: NDArray[np.float64]
+    kinds: IntArray
+
+    @abstractmethod
+    def loss(self, rows: IntArray) -> Tensor:
+        """Mean over all terms of the chosen samples, differentiable."""
+
+
+class NextItem(TrainingTask):
+    """Cross-entropy of the next item's tokens, one sample an example."""
+
+    def __init__(self, recommender: Recommender, examples: Examples, temperature: float = 1.0) -> None:
+        self.recommender, self.examples, self.temperature = recommender, examples, temperature
+        self.lengths = examples.history_lengths(recommender.history_limit)
+        self.terms = sid_terms(recommender.sids, examples.targets)
+        self.kinds = np.zeros(len(examples), dtype=np.int64)
+
+    def loss(self, rows: IntArray) -> Tensor:
+        histories = self.examples.histories(self.recommender.history_limit, rows)
+        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
+
+
 def micro_batches(
-    rows: IntArray, *, terms: NDArray[np.float64], kinds: IntArray, size: int, index: int = 0, processes: int = 1
+    rows: IntArray, task: TrainingTask, size: int, index: int = 0, processes: int = 1
 ) -> list[tuple[IntArray, float]]:
     """Split a step's samples: the micro-batches of process ``index``, of 1 to ``size`` samples each.
 
     With each comes the factor of its mean loss in the step's loss: the mean over processes of their weighted losses is
     the mean over all terms of ``rows``, however they are split. Processes get equally many parts of each kind, since a
     sharded block waits in every pass for the others; a process with no sample left computes one with weight 0.
-
-    Args:
-        terms: [M] terms that each sample has in the loss's mean.
-        kinds: [M] which samples take one pass over the network together.
     """
+    terms, kinds = task.terms, task.kinds
     whole = float(terms[rows].sum())
     if processes == 1:
         return [(part, float(terms[part].sum()) / whole) for part in in_parts(rows, size)]
@@ -96,65 +136,6 @@ def micro_batches(
             weight = processes * float(terms[part].sum()) / whole if len(part) else 0.0
             parts.append((part if len(part) else of_kind[:1], weight))
     return parts
-
-
-CPU_ITEMS = 400
-"""Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
-four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (the activations leave the caches)."""
-
-_IGNORED = -100
-_ARRAYS = ("users", "targets", "starts", "ends", "events")
-
-
-class TrainingTask(Protocol):
-    """M samples and their loss; a step takes some of them.
-
-    A loss may depend on the rows, the weights and torch's global generator only: a snapshot holds nothing else.
-    """
-
-    @property
-    def lengths(self) -> IntArray:
-        """[M] input lengths, so that batches hold samples of similar length."""
-
-    @property
-    def terms(self) -> NDArray[np.float64]:
-        """[M] how many terms of the loss's mean each sample has, so that means over parts become that of the whole."""
-
-    @property
-    def kinds(self) -> IntArray:
-        """[M] samples of one kind take one pass over the network together. Sharded processes have to pass alike."""
-
-    def loss(self, rows: IntArray) -> Tensor:
-        """Mean over all terms of the chosen samples, differentiable."""
-
-
-@dataclass(frozen=True, eq=False)
-class ExampleTask:
-    """A task of one sample an example, all of one kind. Subclasses add the loss."""
-
-    recommender: Recommender
-    examples: Examples
-    temperature: float = 1.0
-
-    @property
-    def lengths(self) -> IntArray:
-        return self.examples.history_lengths(self.recommender.history_limit)
-
-    @property
-    def terms(self) -> NDArray[np.float64]:
-        return sid_terms(self.recommender.sids, self.examples.targets)
-
-    @property
-    def kinds(self) -> IntArray:
-        return np.zeros(len(self.examples), dtype=np.int64)
-
-
-class NextItem(ExampleTask):
-    """Cross-entropy of the next item's tokens."""
-
-    def loss(self, rows: IntArray) -> Tensor:
-        histories = self.examples.histories(self.recommender.history_limit, rows)
-        return cross_entropy(self.recommender.forward(histories, self.examples.targets[rows]), self.temperature)
 
 
 def sid_terms(sids: SidTable, items: IntArray) -> NDArray[np.float64]:
@@ -219,41 +200,37 @@ def train_recommender(
         StorageError: The state could not be written.
     """
     check_training(recommender, train, valid)
-    processes = Processes(device)
-    shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
-    task = task or NextItem(recommender, train, config.temperature)
-    learned = [parameter for parameter in recommender.module.parameters() if parameter.requires_grad]
-    optimizer = _optimizer(learned, config, processes, shards)
-    sample = numpy_generator(seed, "valid-sample").permutation(len(valid))[: config.valid_rows]
-    held = valid.subset(np.sort(sample))
-    best = EarlyStopping(recommender, held, config.patience, stage, progress, processes=processes, shards=shards)
     folder = work or progress.work
     if folder is None and minutes is not None:
         raise UsageError("a training with a time limit needs a folder for its snapshots")
-    # Without defaults: a field that is added later leaves the snapshots of unfinished trainings valid.
-    chosen = config.model_dump_json(exclude_defaults=True)
-    settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
-    if processes.number > 1:
-        settings += f" {processes.number} {'split' if shards else 'whole'}"
+    processes = Processes(device)
+    shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
+    task = task or NextItem(recommender, train, config.temperature)
+    optimizer = _optimizer(recommender, config, processes, shards)
+    held = validation_sample(valid, config.valid_rows, numpy_generator(seed, "valid-sample"))
+    best = EarlyStopping(recommender, held, config.patience, stage, progress, processes, shards)
     snapshots = None
     if folder:
+        # Without defaults: a field that is added later leaves the snapshots of unfinished trainings valid.
+        chosen = config.model_dump_json(exclude_defaults=True)
+        layout = f"{processes.number} {'split' if shards else 'whole'}"
+        settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__} {layout}"
         arrays = [getattr(part, name) for part in (train, valid) for name in _ARRAYS]
         weights = {name: whole(tensor) for name, tensor in best.weights.items()}
         snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
     resumption = Resumption(snapshots, optimizer, best, processes)
-    loop = _Loop(config, task, learned, optimizer, processes, shards, best, resumption)
+    loop = _Loop(config, task, optimizer, processes, shards, best, resumption)
     with torch_seeded(derive(seed, "dropout", *([processes.index] if processes.index else [])), device):
         return loop.run(seed, minutes)
 
 
-def _optimizer(
-    learned: list[torch.nn.Parameter], config: TrainingConfig, processes: Processes, shards: Shards | None
-) -> Any:
+def _optimizer(recommender: Recommender, config: TrainingConfig, processes: Processes, shards: Shards | None) -> Any:
+    parameters = list(learned(recommender.module).values())
     if shards is None:
-        adamw = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+        adamw = torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
         return processes.accelerator.prepare(adamw)
     # A fused step takes tensors of one kind; accelerate would want a network that it has wrapped itself.
-    kinds = [[value for value in learned if is_split(value) == split] for split in (True, False)]
+    kinds = [[value for value in parameters if is_split(value) == split] for split in (True, False)]
     groups = [{"params": kind} for kind in kinds if kind]
     return torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
@@ -264,7 +241,6 @@ class _Loop:
 
     config: TrainingConfig
     task: TrainingTask
-    learned: list[torch.nn.Parameter]
     optimizer: Any
     processes: Processes
     shards: Shards | None
@@ -273,8 +249,7 @@ class _Loop:
 
     def run(self, seed: int, minutes: float | None) -> Outcome:
         config, resumption, stage, progress = self.config, self.resumption, self.best.stage, self.best.progress
-        lengths, terms, kinds = self.task.lengths, self.task.terms, self.task.kinds
-        total = config.steps(len(lengths))
+        total = config.steps(len(self.task.lengths))
         schedule = Schedule.of(config, total)
         every = math.ceil(total / config.evaluations)
         place = resumption.restore()
@@ -282,11 +257,11 @@ class _Loop:
         step = first
         if place:
             progress.info(f"{stage}: going on after step {first} of {total}")
-        batches = training_batches(lengths, config.batch_size, seed=seed, total=total, first=first)
+        batches = training_batches(self.task.lengths, config.batch_size, seed=seed, total=total, first=first)
         for rows in progress.track(stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
-            loss = self._descend(rows, terms, kinds, int(lengths[rows].max(initial=1)))
+            loss = self._descend(rows)
             if step % 20 == 0:
                 progress.log(stage, step, {"loss": float(self.processes.mean(loss))})
             step += 1
@@ -308,40 +283,41 @@ class _Loop:
             progress.note(f"{stage}.processes", self.processes.number)
         return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
 
-    def _descend(self, rows: IntArray, terms: NDArray[np.float64], kinds: IntArray, longest: int) -> Tensor:
+    def _descend(self, rows: IntArray) -> Tensor:
         """One step; each process takes its share of the rows."""
+        processes, accelerator = self.processes, self.processes.accelerator
         self.best.recommender.module.train()
-        processes = self.processes
-        accelerator, index, number = processes.accelerator, processes.index, processes.number
-        size = self._at_once(len(rows), longest)
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
-        for part, weight in micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=number):
+        for part, weight in micro_batches(rows, self.task, self._at_once(rows), processes.index, processes.number):
             with accelerator.autocast():
                 loss = self.task.loss(part) * weight
             accelerator.backward(loss)
             total += loss.detach()
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         if self.shards is None:
-            processes.average_gradients(self.learned)
-            accelerator.clip_grad_norm_(self.learned, self.config.clip)
+            processes.average_gradients(parameters)
+            accelerator.clip_grad_norm_(parameters, self.config.clip)
         else:
             # FSDP averages the gradients of the blocks in the backward pass.
-            processes.average_gradients(value for value in self.learned if not is_split(value))
-            clip_gradients(self.learned, self.config.clip)
+            processes.average_gradients(value for value in parameters if not is_split(value))
+            clip_gradients(parameters, self.config.clip)
         self.optimizer.step()
         return total
 
-    def _at_once(self, rows: int, longest: int) -> int:
+    def _at_once(self, rows: IntArray) -> int:
         if self.config.rows_at_once is not None:
             return self.config.rows_at_once
         # A mean over parts is the mean over all only where every target has the same number of tokens.
         task = self.task
-        splits = isinstance(task, NextItem) and bool((task.recommender.sids.codes >= 0).all())
-        on_cpu = self.processes.accelerator.device.type == "cpu"
-        return max(8, CPU_ITEMS // max(longest, 1)) if splits and on_cpu else max(rows, 1)
+        splits = type(task) is NextItem and bool((task.recommender.sids.codes >= 0).all())
+        if not splits or self.processes.accelerator.device.type != "cpu":
+            return max(len(rows), 1)
+        return max(8, CPU_ITEMS // max(int(task.lengths[rows].max(initial=1)), 1))
 
 
 def check_training(recommender: Recommender, train: Examples, valid: Examples) -> None:
+    """Raise UsageError or DataFault where this training cannot begin (see ``train_recommender``)."""
     if sharding_wanted() and not recommender.blocks:
         raise UsageError(
             f"the recommender {recommender.name!r} is not split over processes (FSDP)",

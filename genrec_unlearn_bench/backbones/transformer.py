@@ -27,7 +27,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     length_batches,
 )
 from genrec_unlearn_bench.data.examples import Histories, IntArray
-from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
+from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.sids.table import SidTable, check_successor, load_table, save_table
@@ -102,17 +102,14 @@ class TransformerRecommender(Recommender):
         trie = self._trie(sids or self.sids)
         items = np.full((len(histories), k), -1, dtype=np.int64)
         log_probs = np.full((len(histories), k), -np.inf, dtype=np.float32)
-        batch = max(16, min(256, BATCH_BEAMS // beam))
+        beam = trie.leaves if exact else beam
+        batch = max(1 if exact else 16, min(256, BATCH_BEAMS // beam))
         offsets = self.vocabulary.offsets
         with eval_mode(self.module), torch.inference_mode():
             open_session = self.server()
             for rows in length_batches(np.minimum(histories.lengths, self.history_limit), batch):
                 session = open_session(histories.rows(rows))
-                if exact:
-                    found = exact_search(session, trie, offsets, keep=k)
-                else:
-                    found = beam_search(session, trie, offsets, beam=beam)
-                part = rank_items(found, trie, k)
+                part = rank_items(beam_search(session, trie, offsets, beam=beam), trie, k)
                 items[rows], log_probs[rows] = part.items, part.log_probs
         return Ranking(items, log_probs)
 
@@ -129,16 +126,10 @@ class TransformerRecommender(Recommender):
     def save(self, folder: Path) -> None:
         """Write ``recommender.json``, weights (tied ones once, under their first name), ``sids/`` and serving rules."""
         folder.mkdir(parents=True, exist_ok=True)
-        seen: dict[int, str] = {}
-        tied: dict[str, str] = {}
-        unique: dict[str, Tensor] = {}
-        for name, tensor in self.model.state_dict().items():
-            first = seen.setdefault(tensor.data_ptr(), name)
-            if first == name:
-                unique[name] = tensor.detach().cpu().contiguous()
-            else:
-                tied[name] = first
-        save_file(unique, folder / _WEIGHTS)
+        state, seen = self.model.state_dict(), dict[int, str]()
+        firsts = {name: seen.setdefault(tensor.data_ptr(), name) for name, tensor in state.items()}
+        tied = {name: first for name, first in firsts.items() if first != name}
+        save_file({name: state[name].cpu().contiguous() for name in state.keys() - tied}, folder / _WEIGHTS)
         masks = {name: getattr(self.serving, name) for name in _MASKS}
         present = {name: mask.astype(np.uint8) for name, mask in masks.items() if mask is not None}
         save_numpy(present, folder / _SERVING)

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
-from genrec_unlearn_bench.data.catalogue import FormatName, SplitName, find_dataset, load_mapping
+from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, find_dataset, read_yaml
 from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import UsageError
@@ -19,6 +19,7 @@ from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
+    from genrec_unlearn_bench.data.formats import FormatName
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
 
@@ -53,6 +54,7 @@ def import_(
 ) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
 
+    from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.data.prepare import import_folder
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
@@ -66,7 +68,7 @@ def import_(
             split=split_name,
             k_core=k_core,
             title=title,
-            mapping=None if map_ is None else load_mapping(map_),
+            mapping=None if map_ is None else read_yaml(TableMapping, map_),
         )
     shown = _card(found)
     kind = "brand" if found.manifest.with_brand else "price" if found.manifest.with_price else "item"

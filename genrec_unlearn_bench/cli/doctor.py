@@ -39,7 +39,7 @@ def _versions() -> Findings:
 
     from packaging.requirements import Requirement
 
-    from genrec_unlearn_bench.pipeline.environment import version_mismatches
+    from genrec_unlearn_bench.pipeline.environment import locked_versions, version_mismatches
 
     yield "python", "ok", sys.version.split()[0]
     for line in metadata.requires("genrec-unlearn-bench") or []:
@@ -54,8 +54,9 @@ def _versions() -> Findings:
         fits = needed.specifier.contains(version, prereleases=True)
         says = version if fits else f"{version}, but {needed.specifier} is needed"
         yield needed.name, "ok" if fits else "fault", says
-    different = version_mismatches(None)
-    says = ", ".join(map(str, different)) or "all installed versions are the locked ones"
+    different = version_mismatches(sorted(locked_versions()))
+    found = [f"{name} {own} (lock {locked})" for name, (own, locked) in different.items()]
+    says = ", ".join(found) or "all installed versions are the locked ones"
     yield "lock", "note" if different else "ok", says
 
 

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import progressing
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.collect import Collected
+    from genrec_unlearn_bench.grid.status import Collected
     from genrec_unlearn_bench.progress import Progress
 
 MOST = 12
@@ -78,11 +78,10 @@ def _gather(
 ) -> tuple[Collected, Path]:
     """Gather the grid's cells, with the sweep's own places where the call names none."""
     from genrec_unlearn_bench.executors.slurm import slurm_states
-    from genrec_unlearn_bench.grid.collect import collect as gather
-    from genrec_unlearn_bench.grid.expand import expand, graph_builder
+    from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.state import SweepFolder, find_sweep
+    from genrec_unlearn_bench.grid.status import collect as gather
     from genrec_unlearn_bench.store.store import StageStore
 
     try:

@@ -48,9 +48,8 @@ def plan(
 
     Nothing is computed, written or downloaded. Times are the medians of stages of the same configuration in this cache.
     """
-    from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder
+    from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
-    from genrec_unlearn_bench.grid.reader import read_grid
 
     if standing is not None:
         one_of("standing", standing, STYLES)

@@ -83,9 +83,8 @@ def run(
     from genrec_unlearn_bench.executors.base import Sweep, SweepOutcome
     from genrec_unlearn_bench.executors.local import interrupts
     from genrec_unlearn_bench.executors.trackers import tracking_of
-    from genrec_unlearn_bench.grid.expand import expand, graph_builder
+    from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.reader import read_grid
     from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache

@@ -250,8 +250,7 @@ def _metric(name: str) -> Output:
 
 
 def _grid(place: str, data_dir: Path | None) -> Output:
-    from genrec_unlearn_bench.grid.expand import expand
-    from genrec_unlearn_bench.grid.reader import read_grid
+    from genrec_unlearn_bench.grid.expand import expand, read_grid
     from genrec_unlearn_bench.grid.spec import find_grid
 
     spec = read_grid(place, data_dir)

@@ -254,25 +254,23 @@ def _numpy_state() -> tuple[bytes, int]:
     return state["key"].tobytes(), int(state["pos"])
 
 
-GENERATORS: tuple[tuple[str, Callable[[], Any]], ...] = (
-    ("it draws from Python's global generator (random)", random.getstate),
-    ("it draws from NumPy's global generator (np.random)", _numpy_state),
-    ("it sets torch's global seed (torch.manual_seed)", torch.initial_seed),
-    (TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes()),
-)
-"""What changes of a generator mean, and how to read its state."""
-SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
-    ("torch's default type", torch.get_default_dtype, torch.set_default_dtype),
-    ("the number of threads", torch.get_num_threads, torch.set_num_threads),
-    ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
+WATCHED: tuple[tuple[str, str, Callable[[], Any], Callable[[Any], object] | None], ...] = (
+    ("random-state", "it draws from Python's global generator (random)", random.getstate, None),
+    ("random-state", "it draws from NumPy's global generator (np.random)", _numpy_state, None),
+    ("random-state", "it sets torch's global seed (torch.manual_seed)", torch.initial_seed, None),
+    ("random-state", TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes(), None),
+    ("settings", "torch's default type", torch.get_default_dtype, torch.set_default_dtype),
+    ("settings", "the number of threads", torch.get_num_threads, torch.set_num_threads),
+    ("settings", "gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
     (
+        "settings",
         "deterministic algorithms",
         torch.are_deterministic_algorithms_enabled,
         partial(torch.use_deterministic_algorithms, warn_only=True),
     ),
-    ("the working folder", os.getcwd, os.chdir),
+    ("settings", "the working folder", os.getcwd, os.chdir),
 )
-"""What a method must leave as it is: how to read it, and how to put it back."""
+"""What a method must leave as it is: the rule, what a change means, how to read it, and how to put a setting back."""
 
 
 @contextlib.contextmanager
@@ -293,17 +291,17 @@ def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(derive(SEED, "stage", "unlearned"))
-            generators, settings = [read() for _, read in GENERATORS], [read() for _, read, _ in SETTINGS]
+            before = [read() for _, _, read, _ in WATCHED]
             try:
                 yield faults
             finally:
-                for (what, read), was in zip(GENERATORS, generators, strict=True):
-                    if read() != was and not (dropout and what == TORCH_DRAWS):
-                        faults["random-state"].append(what)
-                for (what, read, restore), was in zip(SETTINGS, settings, strict=True):
-                    if (now := read()) != was:
-                        faults["settings"].append(f"{what} was {was} and is {now}")
+                for (rule, what, read, restore), was in zip(WATCHED, before, strict=True):
+                    now = read()
+                    if now != was and restore is not None:
+                        faults[rule].append(f"{what} was {was} and is {now}")
                         restore(was)
+                    elif now != was and not (dropout and what == TORCH_DRAWS):
+                        faults[rule].append(what)
     finally:
         _LISTENERS.remove(listener)
         hook.remove()

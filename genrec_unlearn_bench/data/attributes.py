@@ -34,15 +34,14 @@ BETWEEN = " > "
 def item_entries(items: ItemTable, rule: AttributeRule) -> list[tuple[Entry, ...]]:
     """The values of each item, in the field's order. Raises KeyError where the items have no such field."""
     listed: Sequence[tuple[str, ...]] = items.values(rule.field)
-    if rule.split is not None:
-        between = rule.split
-        parts = ((part.strip() for text in own for part in text.split(between)) for own in listed)
-        listed = [tuple(part for part in own if part) for own in parts]
+    if (between := rule.split) is not None:
+        parts = ([part.strip() for text in own for part in text.split(between)] for own in listed)
+        listed = [tuple(filter(None, own)) for own in parts]
     if not rule.path:
         return [tuple((name,) for name in own) for own in listed]
     if rule.field == "categories":
         return [(own,) if own else () for own in listed]
-    return [tuple(path for value in own if (path := _path(value))) for own in listed]
+    return [tuple(filter(None, map(_path, own))) for own in listed]
 
 
 def _path(value: str) -> Entry:
@@ -71,25 +70,22 @@ def without_values(entry: Entry, chosen: frozenset[str]) -> tuple[Entry, Entry]:
 
 @dataclass(frozen=True, eq=False)
 class AttributeValues:
-    """V values over N items.
-
-    Attributes:
-        names: Alphabetical.
-        members: [N, V] 1 where an item has the value (with ``match: first``, as its first one).
-        every: An item belongs to a concept only if each of its entries has a chosen value (``match: all``).
-        rows: [R] items with any value, ascending.
-        codes: [K] value numbers, entry after entry.
-        entries: [E] where each entry begins in ``codes``.
-        starts: [R] where each item's entries begin in ``entries``.
-    """
+    """V values over N items."""
 
     names: tuple[str, ...]
+    """Alphabetical."""
     members: csr_matrix
+    """[N, V] 1 where an item has the value (with ``match: first``, as its first one)."""
     every: bool
+    """An item belongs to a concept only if each of its entries has a chosen value (``match: all``)."""
     rows: IntArray
+    """[R] items with any value, ascending."""
     codes: IntArray
+    """[K] value numbers, entry after entry."""
     entries: IntArray
+    """[E] where each entry begins in ``codes``."""
     starts: IntArray
+    """[R] where each item's entries begin in ``entries``."""
 
     @classmethod
     def of(cls, items: ItemTable, rule: AttributeRule) -> AttributeValues:

@@ -6,82 +6,32 @@ Some ship with the package, others were imported into a data folder. This module
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.data.imported import imported_folders
-from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, UnknownName
-
-FormatName = Literal["demo", "folder", "table", "recbole", "amazon-2018", "minionerec", "letter"]
-
-
-class Role(NamedTuple):
-    """One file of a format, as a dataset's YAML calls it."""
-
-    name: str
-    patterns: tuple[str, ...]
-    """Globs relative to the data folder, best first."""
-    group: str | None
-    """Of the roles of one group exactly one must be there; None for a role that may be missing."""
-
-
-TABLES = ("csv", "tsv", "parquet", "jsonl", "arrow")
-"""Endings of tables, each of which may have ``.gz`` behind it."""
-
-
-def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
-    both = tuple(form for pattern in patterns for form in ((pattern, f"{pattern}.gz") if zipped else (pattern,)))
-    return Role(name, both, name if group == "" else group)
-
-
-FORMATS: dict[FormatName, tuple[Role, ...]] = {
-    "demo": (),
-    "folder": (
-        _role("items", "items.jsonl"),
-        _role("interactions", "interactions.tsv", group="interactions or sequences"),
-        _role("sequences", "sequences.tsv", group="interactions or sequences"),
-    ),
-    "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
-    "table": (
-        _role("interactions", *(f"interactions.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("items", *(f"items.{ending}" for ending in TABLES), group=None),
-        _role("train", *(f"train.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("valid", *(f"valid.{ending}" for ending in TABLES), group=None),
-        _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
-    ),
-    "recbole": (
-        _role("interactions", "*.inter", zipped=False),
-        _role("items", "*.item", group=None, zipped=False),
-    ),
-    "minionerec": (
-        _role("train", "train/*.csv", zipped=False),
-        _role("valid", "valid/*.csv", zipped=False),
-        _role("test", "test/*.csv", zipped=False),
-        _role("items", "index/*.item.json", zipped=False),
-        _role("index", "index/*.index.json", group=None, zipped=False),
-    ),
-    "letter": (
-        _role("sequences", "*.inter.json", zipped=False),
-        _role("items", "*.item.json", group=None, zipped=False),
-        _role("index", "*.index.json", group=None, zipped=False),
-    ),
-}
+from genrec_unlearn_bench.data.formats import FormatName, role_faults
+from genrec_unlearn_bench.errors import ConfigError, CorruptArtefact, DataMissing, UnknownName
+from genrec_unlearn_bench.files import atomic_text
 
 SplitName = Literal["global-time", "as-given", "leave-one-out"]
 TextField = Literal["title", "brand", "categories", "description", "text"]
 ItemField = Literal["id", "title", "brand", "price", "categories", "description", "text"]
 
+_LARGEST = 1 << 20
+"""Bytes; a YAML file is a page of text, anything larger was given by mistake."""
+M = TypeVar("M", bound=StrictModel)
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -266,19 +216,22 @@ def load_spec(text: str, where: str) -> DatasetSpec:
 
 def load_spec_file(path: Path) -> DatasetSpec:
     """Read a dataset's YAML file; raises ConfigError."""
-    return load_spec(_text(path), str(path))
+    spec = read_yaml(DatasetSpec, path)
+    check_spec(spec, str(path))
+    return spec
 
 
-def load_mapping(path: Path) -> TableMapping:
-    """Read the YAML file of a table's mapping; raises ConfigError."""
-    return parse_yaml(TableMapping, _text(path), where=str(path))
-
-
-def _text(path: Path) -> str:
+def read_yaml(model: type[M], path: Path) -> M:
+    """Read a YAML file; raises ConfigError with every fault at once."""
     try:
-        return path.read_text(encoding="utf-8")
+        if (size := path.stat().st_size) > _LARGEST:
+            raise ConfigError([f"such a file has a page of text, this one {size} bytes"], where=str(path))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
-        raise ConfigError([f"cannot be read: {fault}"], where=str(path)) from None
+        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
+        hint = "give the path of a YAML file, or a name that `bench ls` lists"
+        raise ConfigError([f"the file cannot be read: {reason}"], where=str(path), hint=hint) from None
+    return parse_yaml(model, text, where=str(path))
 
 
 def dump_spec(spec: DatasetSpec) -> str:
@@ -287,55 +240,13 @@ def dump_spec(spec: DatasetSpec) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 
-def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
-    """List the faults of a set of roles: unknown, repeated, missing or too many of one group."""
-    known = {role.name: role for role in FORMATS[format_name]}
-    unknown = f"is no file of the format {format_name}; known: {', '.join(known)}"
-    faults = [f"{name!r} {unknown}" for name in roles if name not in known]
-    faults += [f"{name!r} is listed twice" for name in sorted(set(roles)) if roles.count(name) > 1]
-    for group in dict.fromkeys(role.group for role in known.values() if role.group):
-        members = [name for name, role in known.items() if role.group == group]
-        there = sorted(set(members) & set(roles))
-        if not there:
-            faults.append(f"the format {format_name} needs a file {' or '.join(map(repr, members))}")
-        elif len(there) > 1:
-            faults.append(f"the format {format_name} takes one of {' and '.join(map(repr, there))}, not both")
-    return faults
-
-
-def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
-    """Find a format's files by their usual names: role -> path relative to ``folder``.
-
-    Raises:
-        DataFault: a needed file is missing, or several files could be meant.
-    """
-    found: dict[str, str] = {}
-    faults: list[str] = []
-    for role in FORMATS[format_name]:
-        for pattern in role.patterns:
-            matches = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
-            if len(matches) > 1:
-                faults.append(f"{role.name}: several files could be meant: {', '.join(matches[:5])}")
-            if matches:
-                found[role.name] = matches[0]
-                break
-    faults += role_faults(format_name, list(found))
-    if faults:
-        expected = ", ".join(role.patterns[0] for role in FORMATS[format_name])
-        listing = "".join(f"\n  - {fault}" for fault in faults)
-        raise DataFault(
-            f"no dataset in the format {format_name} here:{listing}",
-            where=str(folder),
-            hint=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
-        )
-    return found
-
-
 DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"
 """Environment variable: a folder that holds one folder for each dataset."""
 
 SPEC_FILE = "dataset.yaml"
 """Name of the file that ``bench data import`` writes beside a user's files."""
+IMPORTED = "imported.json"
+"""File of a data folder with the name and folder of each dataset that was imported."""
 
 
 @cache
@@ -356,7 +267,11 @@ def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
         ConfigError: a ``dataset.yaml`` in one of the folders is broken.
     """
     found = dict(packaged_datasets())
-    for path in _imported(data_dir):
+    own = [] if data_dir is None else [data_dir]
+    within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
+    for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
+        if not path.is_file():
+            continue
         spec = load_spec_file(path)
         if path.parent.name not in (spec.name, *spec.aliases):
             # An imported folder keeps the name it had; the files are looked for by that name, too.
@@ -373,7 +288,7 @@ def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
     known = datasets(data_dir)
     if name in known:
         return known[name]
-    if (folder := imported_folders(data_roots()).get(name)) is not None:
+    if (folder := imported_folders().get(name)) is not None:
         raise DataMissing(
             f"the dataset {name!r} was imported from a folder that does not hold it any more",
             where=str(folder),
@@ -391,9 +306,29 @@ def data_roots() -> list[Path]:
     return [*([Path(named).expanduser()] if named else []), default]
 
 
-def _imported(data_dir: Path | None) -> Iterator[Path]:
-    own = [] if data_dir is None else [data_dir]
-    yield from (path for folder in own if (path := folder / SPEC_FILE).is_file())
-    yield from (path for at in imported_folders(data_roots()).values() if (path := at / SPEC_FILE).is_file())
-    for root in [*own, *data_roots()]:
-        yield from sorted(root.glob(f"*/{SPEC_FILE}"))
+def imported_folders(roots: Sequence[Path] | None = None) -> dict[str, Path]:
+    """The folder of every imported dataset by name, of ``data_roots`` or these; of two roots the first counts.
+
+    Raises:
+        CorruptArtefact: The list cannot be read.
+    """
+    found: dict[str, Path] = {}
+    for path in [root / IMPORTED for root in (data_roots() if roots is None else roots)]:
+        try:
+            entries = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) if path.exists() else {}
+        except (OSError, ValueError) as fault:
+            raise CorruptArtefact(
+                f"the list of imported datasets cannot be read: {fault}",
+                where=str(path),
+                hint="remove the file, and import the datasets again (bench data import)",
+            ) from None
+        found = entries | found
+    return found
+
+
+def remember_import(name: str, folder: Path) -> None:
+    """Make a dataset known by name; an earlier one of that name, or in that folder, gives way. Raises StorageError."""
+    folder, root = folder.resolve(), data_roots()[0]
+    known = {other: str(place) for other, place in imported_folders([root]).items() if place != folder}
+    text = json.dumps({**known, name: str(folder)}, indent=2, ensure_ascii=False)
+    atomic_text(root / IMPORTED, f"{text}\n", "the data folder")

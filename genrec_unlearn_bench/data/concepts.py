@@ -24,11 +24,10 @@ from genrec_unlearn_bench.data.draws import (
     rounded,
     uniform_subsets,
 )
-from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among, distinct
 from genrec_unlearn_bench.data.fields import brand_key, clean_brand
 from genrec_unlearn_bench.data.forget import Entanglement, ForgetSplit, Groups, sealed
-from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
+from genrec_unlearn_bench.data.neighbours import Neighbours, concept_entanglement, entanglement, find_neighbours
 from genrec_unlearn_bench.data.tasks import (
     AttributeConcept,
     AttributeRule,
@@ -255,6 +254,9 @@ def _split(
             raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
     ids = dataset.items.ids
     near, measure = _measure(dataset, chosen, parts)
+    rule = None
+    if isinstance(task.concept, AttributeConcept):
+        rule = AttributeRule(**task.concept.model_dump(include=set(AttributeRule.model_fields)))
     manifest = sealed(
         task=task.name,
         version=task.version,
@@ -270,13 +272,9 @@ def _split(
         retain_history_share=float(affected.sum()) / len(affected),
         counts=counts,
         entanglement=measure,
-        attribute=_rule(task.concept) if isinstance(task.concept, AttributeConcept) else None,
+        attribute=rule,
     )
     return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
-
-
-def _rule(concept: AttributeConcept) -> AttributeRule:
-    return AttributeRule(**{name: getattr(concept, name) for name in AttributeRule.model_fields})
 
 
 def _measure(
@@ -288,17 +286,13 @@ def _measure(
     neighbours, values, catalogue = chosen.entangled
     near = neighbours.of(chosen.items)
     rows = zip(("train", "valid", "test"), parts, strict=True)
+    # Sums of floats may differ in the last places between libraries; a manifest must not.
     return near, Entanglement(
-        concept=_short(concept_entanglement(chosen.items, _target_counts(dataset), neighbours)),
-        values=tuple(map(_short, values)),
-        catalogue=_short(catalogue),
+        concept=round(concept_entanglement(chosen.items, _target_counts(dataset), neighbours), 6),
+        values=tuple(round(value, 6) for value in values),
+        catalogue=round(catalogue, 6),
         retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in rows},
     )
-
-
-def _short(value: float) -> float:
-    # Sums of floats may differ in the last places between libraries; a manifest must not.
-    return round(value, 6)
 
 
 def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:

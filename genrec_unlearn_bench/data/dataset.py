@@ -82,7 +82,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     with items.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in item_lines(dataset.items))
     tensors: dict[str, IntArray] = {}
-    for name, part in (("train", dataset.train), ("valid", dataset.valid), ("test", dataset.test)):
+    for name, part in zip(("train", "valid", "test"), (dataset.train, dataset.valid, dataset.test), strict=True):
         for field in ARRAYS:
             column = getattr(part, field)
             shared = field in _SHARED and column is getattr(dataset.train, field)
@@ -106,27 +106,22 @@ def load_dataset(folder: Path) -> Dataset:
 
 def _items(path: Path) -> ItemTable:
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
-    prices = array("d")
-    categories: list[tuple[str, ...]] = []
-    attributes: dict[str, list[tuple[str, ...]]] = {}
-    # Brands and categories repeat: each different one is kept once.
-    names: dict[str, str] = {}
-    paths: dict[tuple[str, ...], tuple[str, ...]] = {}
+    prices, categories = array("d"), list[tuple[str, ...]]()
+    attributes: list[dict[str, tuple[str, ...]]] = []
+    # Brands and lists of values repeat: each different one is kept once.
+    seen: dict[Any, Any] = {}
+    none: dict[str, tuple[str, ...]] = {}
     with path.open(encoding="utf-8", newline="\n") as stream:
-        for line in stream:
-            record = json.loads(line)
+        for record in map(json.loads, stream):
             for name, column in texts.items():
-                value = record[name]
-                column.append(names.setdefault(value, value) if name.startswith("brand") else value)
+                column.append(seen.setdefault(record[name], record[name]) if "brand" in name else record[name])
             prices.append(math.nan if record["price"] is None else record["price"])
-            names_of = tuple(record["categories"])
-            categories.append(paths.setdefault(names_of, names_of))
-            for name, values in record.get("attributes", {}).items():
-                rows = attributes.setdefault(name, [])
-                rows += [()] * (len(categories) - 1 - len(rows))
-                rows.append(paths.setdefault(tuple(values), tuple(values)))
+            categories.append(seen.setdefault(own := tuple(record["categories"]), own))
+            found = record.get("attributes", none).items()
+            attributes.append({name: seen.setdefault(own := tuple(values), own) for name, values in found} or none)
     columns: dict[str, Any] = {_TEXTS[name]: tuple(column) for name, column in texts.items()}
-    columns["attributes"] = {name: (*rows, *[()] * (len(categories) - len(rows))) for name, rows in attributes.items()}
+    names = dict.fromkeys(name for own in attributes for name in own)
+    columns["attributes"] = {name: tuple(own.get(name, ()) for own in attributes) for name in names}
     return ItemTable(**columns, prices=np.array(prices, dtype=np.float64), categories=tuple(categories))
 
 

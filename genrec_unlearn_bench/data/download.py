@@ -1,9 +1,10 @@
-"""Download public files: never half-written, resumed, retried where that can help, size and digest recorded.
+"""Download public files over http and from the Hugging Face Hub.
 
-A download grows as ``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if
-the server says that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps.
-Servers that know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its
-address, size and digest.
+Over http: never half-written, resumed, retried where that can help, size and digest recorded. A download grows as
+``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if the server says
+that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps. Servers that
+know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its address, size and
+digest.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.message import Message
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.source_files import DownloadRecord, file_digest, record_path, verify
+from genrec_unlearn_bench.data.catalogue import FileSpec, HubSource
+from genrec_unlearn_bench.data.source_files import DownloadRecord, PartNote, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.progress import Progress
@@ -97,19 +99,6 @@ def _finish(part: Path, target: Path, note: PartNote, size: int | None, blake2b:
     return record
 
 
-class PartNote(StrictModel):
-    """The server's description of the file that a ``.part`` is the beginning of."""
-
-    url: str
-    etag: str | None = None
-    last_modified: str | None = None
-
-    @property
-    def validator(self) -> str | None:
-        """Value for ``If-Range``: a strong ETag, or else the date."""
-        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
-
-
 class _Interrupted(Exception):
     """A fault that may be gone at the next attempt."""
 
@@ -138,15 +127,18 @@ def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float],
 
 
 def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNote:
-    old = _read_note(part)
-    offset = size_of(part) if old is not None and old.url == url and old.validator else 0
+    try:
+        old = PartNote.model_validate_json(note_path(part).read_bytes())
+    except (OSError, ValueError):
+        old = PartNote(url=url)
+    offset = size_of(part) if old.url == url and old.validator else 0
     headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
-    if offset and old is not None and old.validator:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": old.validator}
+    if offset:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": str(old.validator)}
     with _open(url, headers, timeout, part) as response:
         start, total = _extent(response.status, response.headers, offset)
         note = PartNote(url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified"))
-        if start and old is not None and note.etag != old.etag:
+        if start and note.etag != old.etag:
             part.unlink()
             raise _Interrupted("the file on the server has changed")
         note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
@@ -203,14 +195,11 @@ def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None
 
 
 def _blocks(response: IO[bytes]) -> Iterator[bytes]:
-    while True:
-        try:
-            block = response.read(CHUNK)
-        except (OSError, http.client.HTTPException) as fault:
-            raise _Interrupted(f"the connection broke: {fault!r}") from None
-        if not block:
-            return
-        yield block
+    try:
+        while block := response.read(CHUNK):
+            yield block
+    except (OSError, http.client.HTTPException) as fault:
+        raise _Interrupted(f"the connection broke: {fault!r}") from None
 
 
 def size_of(path: Path) -> int:
@@ -223,8 +212,29 @@ def note_path(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def _read_note(part: Path) -> PartNote | None:
+def fetch_from_hub(hub: HubSource, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
+    """Fetch missing files of a Hub repository into ``target``; returns the reason where that cannot be done.
+
+    Of a file's names the first that the repository has is taken; a wild card stands for no slash, as in a folder.
+    Loading scripts are not run: ``datasets`` knows none any more, and the files behind them can be read as they are.
+    """
+    from huggingface_hub import HfApi, hf_hub_download
+
     try:
-        return PartNote.model_validate_json(note_path(part).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        there = HfApi().list_repo_files(hub.repo, repo_type="dataset", revision=hub.revision)
+        for file in missing:
+            matching = ([one for one in sorted(there) if _means(name, one)] for name in file.names)
+            chosen = next(filter(None, matching), None)
+            if chosen is None:
+                return f"{hub.repo} has no file {' or '.join(file.names)} at {hub.revision[:12]}"
+            for name in chosen:
+                progress.info(f"fetching {name} of {hub.repo} into {target}")
+                hf_hub_download(hub.repo, name, repo_type="dataset", revision=hub.revision, local_dir=target)
+    except Exception as fault:
+        # Its errors have many bases (requests, httpx, OSError, ValueError) that change between releases.
+        return f"{hub.repo} on the Hugging Face Hub: {' '.join(str(fault).split())[:300] or type(fault).__name__}"
+    return None
+
+
+def _means(name: str, path: str) -> bool:
+    return path.count("/") == name.count("/") and fnmatchcase(path, name)

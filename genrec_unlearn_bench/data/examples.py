@@ -20,15 +20,12 @@ PAD = -1
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """B histories, oldest item first, padded on the right.
-
-    Attributes:
-        items: [B, T] item ids, ``PAD`` behind the last one. T may be 0.
-        users: [B] user ids (a backbone with user tokens reads them; -1 where there is no user).
-    """
+    """B histories, oldest item first, padded on the right."""
 
     items: IntArray
+    """[B, T] item ids, ``PAD`` behind the last one. T may be 0."""
     users: IntArray
+    """[B] user ids (a backbone with user tokens reads them; -1 where there is no user)."""
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]], *, users: Sequence[int] | None = None) -> Histories:

@@ -28,18 +28,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x9f]")
 _CODE = re.compile(
     r"\{[^{}:;]*[:;][^{}]*\}|\bfunction\s*\(|^\s*[.#][\w-]+(\s*[.#>][\w-]+)*\s*\{|\bvar\s+\w+\s*=|\ba-section\b"
 )
-_BLOCKS = (("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>"))
+_BLOCKS = [
+    re.compile(rf"{opening}.*?(?:{closing}|\Z)", re.DOTALL | re.IGNORECASE)
+    for opening, closing in (("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>"))
+]
 _MAX_ESCAPES = 3
 
 
 def plain(text: str) -> str:
     """Remove markup, decode entities, collapse white space; ``""`` where nothing readable is left."""
-    text = _encodable(text)
-    if "&" in text:
-        text = _decoded(text)
+    if not text.isascii():
+        # JSON may escape half a surrogate pair, which no file could store afterwards.
+        text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
+    for _ in range(_MAX_ESCAPES if "&" in text else 0):
+        text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
     if "<" in text:
-        for opening, closing in _BLOCKS:
-            text = _without_blocks(text, opening, closing)
+        for block in _BLOCKS:
+            text = block.sub(" ", text)
         text = _CUT_TAG.sub(" ", _TAG.sub(" ", text))
     if text.rstrip().endswith(">"):
         text = _CUT_END.sub("", text)
@@ -49,41 +54,6 @@ def plain(text: str) -> str:
 def looks_like_code(text: str) -> bool:
     """Whether a field that should hold a name holds a style sheet or a script."""
     return _CODE.search(text) is not None
-
-
-def _encodable(text: str) -> str:
-    if text.isascii():
-        return text
-    # JSON may escape half a surrogate pair, which no file could store afterwards.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-8", "replace").decode()
-    return unicodedata.normalize("NFC", text)
-
-
-def _decoded(text: str) -> str:
-    for _ in range(_MAX_ESCAPES):
-        decoded = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
-        if decoded == text:
-            break
-        text = decoded
-    return text
-
-
-def _without_blocks(text: str, opening: str, closing: str) -> str:
-    folded = text.lower()
-    # Lower-casing can change a text's length; positions would no longer fit.
-    if opening not in folded or len(folded) != len(text):
-        return text
-    kept = []
-    position = 0
-    while (start := folded.find(opening, position)) >= 0:
-        kept.append(text[position:start])
-        end = folded.find(closing, start)
-        position = len(text) if end < 0 else end + len(closing)
-    kept.append(text[position:])
-    return " ".join(kept)
 
 
 _NO_BRAND = frozenset((

@@ -18,22 +18,11 @@ from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, am
 from genrec_unlearn_bench.data.tasks import AttributeRule, ConceptKind
 from genrec_unlearn_bench.errors import ProtocolMismatch
 
-__all__ = [
-    "ConceptKind",
-    "Entanglement",
-    "ForgetSplit",
-    "Groups",
-    "TaskManifest",
-    "check_manifest",
-    "cleaned",
-    "forgotten_events",
-    "manifest_digest",
-    "sealed",
-]
+__all__ = ["ConceptKind", "ForgetSplit", "Groups", "TaskManifest"]
 
 
 class Entanglement(StrictModel):
-    """How far an entangled concept's neighbours would be retained (``data.entanglement``), all in [0, 1)."""
+    """How far an entangled concept's neighbours would be retained (``data.neighbours``), all in [0, 1)."""
 
     concept: float
     """Of all drawn values together: neighbours that another drawn value takes with it are not retained."""
@@ -96,35 +85,32 @@ class Groups:
 class ForgetSplit:
     """A resolved task.
 
-    Attributes:
-        items: [N] concept items (none marked for the kind ``interaction``).
-        pairs: [P, 2] forgotten (user, item) pairs; empty for the other kinds.
-        train, valid, test: The parts, divided. For ``interaction`` the valid and test forget groups are the drawn
-            train interactions themselves (10 % and 90 % of them), as deleted data has no future of its own.
-        near: [N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by
-            the task; None where they were not looked for, and for the kind ``interaction``, which names no items.
+    For ``interaction`` the valid and test forget groups are the drawn train interactions themselves (10 % and 90 % of
+    them), as deleted data has no future of its own.
     """
 
     kind: ConceptKind
     items: BoolArray
+    """[N] concept items (none marked for the kind ``interaction``)."""
     pairs: IntArray
+    """[P, 2] forgotten (user, item) pairs; empty for the other kinds."""
     train: Groups
     valid: Groups
     test: Groups
     manifest: TaskManifest
     near: BoolArray | None = None
+    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by the task;
+    None where they were not looked for, and for the kind ``interaction``, which names no items."""
 
     def retain_near(self, examples: Examples) -> BoolArray:
         """[M] whether the target is a neighbour of the concept: the retain-near rows of the retain side of a part.
 
         All False where the neighbours are not known (``near`` is None).
         """
-        near = np.zeros(len(self.items), dtype=np.bool_) if self.near is None else self.near
-        return np.asarray(near[examples.targets], dtype=np.bool_)
+        return np.zeros(len(examples), dtype=np.bool_) if self.near is None else self.near[examples.targets]
 
     def cleaned(self, examples: Examples) -> Examples:
-        """The examples with everything that is to be forgotten taken out of their histories; rows whose history
-        becomes empty are left out."""
+        """``cleaned`` of this task."""
         return cleaned(examples, self.kind, self.items, self.pairs)
 
 
@@ -185,8 +171,8 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
             where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
             hint="use the same files and preparation; results on other files belong in another table",
         )
-    differing = [name for name in TaskManifest.model_fields if getattr(stored, name) != getattr(fresh, name)]
-    differing.remove("digest")
+    fields = [name for name in TaskManifest.model_fields if name != "digest"]
+    differing = [name for name in fields if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
         where=f"{where}: {', '.join(differing[:4])}",

@@ -23,21 +23,17 @@ its concept, and no false-positive rate of 1 % could be resolved."""
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """The held-out interactions.
-
-    Attributes:
-        pairs: [P, 2] the (user, item) pairs; no training sees one, as a target or in a history.
-        forget: Examples to be held against the forget set: those with a concept target. For interaction requests all
-            of them, as the forget set is a random draw from the same interactions.
-        retain: The other ones (none for interaction requests: there it is ``forget`` that both sides are held
-            against).
-        digest: blake2b-128 over the pairs.
-    """
+    """The held-out interactions."""
 
     pairs: IntArray
+    """[P, 2] the (user, item) pairs; no training sees one, as a target or in a history."""
     forget: Examples
+    """Examples to be held against the forget set: those with a concept target. For interaction requests all of them, as
+    the forget set is a random draw from the same interactions."""
     retain: Examples
+    """The other ones (none for interaction requests: there it is ``forget`` that both sides are held against)."""
     digest: str
+    """blake2b-128 over the pairs."""
 
 
 class _Thinning:
@@ -71,14 +67,11 @@ class _Thinning:
         """The examples that were not drawn, thinned."""
         return self.thinned(examples.subset(~self.held(examples)))
 
-    def dataset(self, dataset: Dataset) -> Dataset:
-        """The dataset that may be trained on."""
-        return replace(dataset, train=self.kept(dataset.train), valid=self.kept(dataset.valid))
 
-
-def without_holdout(dataset: Dataset, *, share: float = SHARE) -> Dataset:
+def without_holdout(dataset: Dataset) -> Dataset:
     """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
-    return _Thinning(dataset, share).dataset(dataset)
+    thinning = _Thinning(dataset, SHARE)
+    return replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
 
 
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
@@ -110,4 +103,5 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     )
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
-    return thinning.dataset(dataset), lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    trained = replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
+    return trained, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)

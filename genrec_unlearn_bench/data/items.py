@@ -69,11 +69,9 @@ class ItemTable:
 
     def take(self, rows: NDArray[np.int64]) -> ItemTable:
         """The chosen rows, in the order given."""
-        chosen: dict[str, Any] = {}
-        for column in fields(self):
-            values = getattr(self, column.name)
-            if column.name == "attributes":
-                chosen["attributes"] = {name: tuple(own[row] for row in rows) for name, own in values.items()}
-                continue
-            chosen[column.name] = tuple(values[row] for row in rows) if isinstance(values, tuple) else values[rows]
-        return ItemTable(**chosen)
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
+        chosen: dict[str, Any] = {
+            name: tuple(values[row] for row in rows) for name, values in columns.items() if isinstance(values, tuple)
+        }
+        further = {name: tuple(own[row] for row in rows) for name, own in self.attributes.items()}
+        return ItemTable(**chosen, prices=self.prices[rows], attributes=further)

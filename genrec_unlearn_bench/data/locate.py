@@ -18,10 +18,10 @@ from genrec_unlearn_bench.data.catalogue import (
     DatasetSpec,
     FileSpec,
     data_roots,
+    imported_folders,
     load_spec_file,
     packaged_datasets,
 )
-from genrec_unlearn_bench.data.imported import imported_folders
 from genrec_unlearn_bench.data.source_files import SourceFile, file_digest, verify
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.progress import Progress
@@ -46,9 +46,9 @@ class Located:
         """Name, size, digest and origin of every file, in the order of the specification."""
         out = []
         for path in (path for paths in self.parts.values() for path in paths):
-            name, record = path.relative_to(self.folder).as_posix(), verify(path)
-            url = record.url if record else None
-            out.append(SourceFile(name=name, size=path.stat().st_size, digest=file_digest(path), url=url))
+            record, size = verify(path), path.stat().st_size
+            name, url = path.relative_to(self.folder).as_posix(), record.url if record else None
+            out.append(SourceFile(name=name, size=size, digest=file_digest(path), url=url))
         return tuple(out)
 
 
@@ -56,7 +56,7 @@ def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
     """The folders a dataset may lie in, in the order in which they are searched."""
     names = (spec.name, *spec.aliases)
     own = [] if data_dir is None else [data_dir, *(data_dir / name for name in names)]
-    own += [folder for name, folder in imported_folders(data_roots()).items() if name == spec.name]
+    own += [folder for name, folder in imported_folders().items() if name == spec.name]
     folders = dict.fromkeys([*own, *(root / name for root in data_roots() for name in names)])
     return [folder for folder in folders if not _is_another_dataset(spec, folder)]
 
@@ -71,11 +71,12 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
         DataMissing: files were not found or downloaded; lists which, the folders searched, and where to get them.
     """
     folders = candidate_folders(spec, data_dir)
-    target, missing = _best_folder(spec, data_dir, folders)
-    reason = _refusal(spec, missing)
-    if missing and reason is None:
-        reason = _fetch(spec, missing, target, progress) if download else "nothing is downloaded by this command"
-    if missing and reason is not None:
+    lacking = {folder: [file for file in spec.files if not present(file, folder)] for folder in folders}
+    complete = next((folder for folder in folders if not lacking[folder]), None)
+    begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
+    target = complete or begun or (data_roots()[0] if data_dir is None else data_dir) / spec.name
+    missing = lacking.get(target, list(spec.files))
+    if missing and (reason := _fetch(spec, missing, target, progress if download else None)) is not None:
         raise _missing(spec, missing, folders, target, reason)
     return Located(target, {file.role: present(file, target) or (target / file.names[0],) for file in spec.files})
 
@@ -85,24 +86,11 @@ def source_digests(
 ) -> tuple[SourceFile, ...]:
     """Name, size and digest of every file that ``prepare`` would read, in order; none for ``demo``.
 
-    Files that did not change since an earlier process are not read again (see ``data.source_files``).
-
-    Raises:
-        DataMissing: as ``locate``.
-        CorruptArtefact: a downloaded file was changed.
+    Raises DataMissing as ``locate``, and CorruptArtefact where a downloaded file was changed.
     """
     if spec.format == "demo":
         return ()
     return locate(spec, data_dir, progress or Progress(), download=download).sources()
-
-
-def _best_folder(spec: DatasetSpec, data_dir: Path | None, folders: list[Path]) -> tuple[Path, list[FileSpec]]:
-    """The first complete folder, else the first begun one, else the one to download into; and what it lacks."""
-    lacking = {folder: [file for file in spec.files if not present(file, folder)] for folder in folders}
-    complete = next((folder for folder in folders if not lacking[folder]), None)
-    begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
-    target = complete or begun or (data_roots()[0] if data_dir is None else data_dir) / spec.name
-    return target, lacking.get(target, list(spec.files))
 
 
 def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
@@ -126,16 +114,6 @@ def present(file: FileSpec, folder: Path) -> tuple[Path, ...]:
     return ()
 
 
-def _refusal(spec: DatasetSpec, missing: list[FileSpec]) -> str | None:
-    """Why the missing files cannot be downloaded; None where that may be tried."""
-    if spec.hub is None and any(file.url is None for file in missing):
-        some = any(file.url for file in missing)
-        return "not all of them have a public address" if some else "they have no public address to fetch them from"
-    if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
-        return f"downloads are switched off by {OFFLINE_VARIABLE}"
-    return None
-
-
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
     """The first folder that holds every file of the dataset; None where there is none, or none is needed."""
     if spec.format == "demo":
@@ -151,36 +129,34 @@ def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
     return spec.format == "demo" or local_folder(spec, data_dir) is not None
 
 
-def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
-    """Download the missing files; the reason if that cannot be done."""
+def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: Progress | None) -> str | None:
+    """Download the missing files; the reason if that cannot be done, or must not (without ``progress``)."""
+    if spec.hub is None and any(file.url is None for file in missing):
+        some = any(file.url for file in missing)
+        return "not all of them have a public address" if some else "they have no public address to fetch them from"
+    if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
+        return f"downloads are switched off by {OFFLINE_VARIABLE}"
+    if progress is None:
+        return "nothing is downloaded by this command"
+    from genrec_unlearn_bench.data.download import download, fetch_from_hub
+
     if spec.hub is not None:
-        from genrec_unlearn_bench.data.hub import fetch_from_hub
-
         return fetch_from_hub(spec.hub, missing, target, progress)
-    from genrec_unlearn_bench.data.download import download
-
     for file in missing:
-        if file.url is None:
-            continue
         progress.info(f"fetching {file.url} into {target}")
         try:
-            download(file.url, target / file.names[0], progress, size=file.size, blake2b=file.blake2b)
+            download(file.url or "", target / file.names[0], progress, size=file.size, blake2b=file.blake2b)
         except DataMissing as fault:
             return fault.what
     return None
 
 
 def _missing(spec: DatasetSpec, missing: list[FileSpec], folders: list[Path], target: Path, reason: str) -> DataMissing:
-    lines = [f"put the files into {target}:"]
-    for file in missing:
-        lines.append(f"    {' or '.join(file.names)}{f'  from {file.url}' if file.url else ''}")
-    if spec.where:
-        lines.append(f"  {spec.where}")
-    lines.append(f"or point to them with --data-dir, or with {DATA_VARIABLE}, the folder above {spec.name}/")
-    lines.append("or try the task demo-brand, which needs no files")
-    return DataMissing(
-        f"{len(missing)} of {len(spec.files)} files of the dataset {spec.name!r} are not there; {reason}",
-        where="looked in "
-        + ", ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders),
-        hint="\n         ".join(lines),
-    )
+    hint = [f"put the files into {target}:"]
+    hint += [f"    {' or '.join(file.names)}{f'  from {file.url}' if file.url else ''}" for file in missing]
+    hint += [f"  {spec.where}"] if spec.where else []
+    hint.append(f"or point to them with --data-dir, or with {DATA_VARIABLE}, the folder above {spec.name}/")
+    hint.append("or try the task demo-brand, which needs no files")
+    looked = ", ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders)
+    what = f"{len(missing)} of {len(spec.files)} files of the dataset {spec.name!r} are not there; {reason}"
+    return DataMissing(what, where=f"looked in {looked}", hint="\n         ".join(hint))

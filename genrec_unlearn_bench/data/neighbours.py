@@ -1,4 +1,5 @@
-"""Nearest neighbours of items by text and by co-purchase, from a dataset alone: no tokenizer, encoder or model.
+"""Nearest neighbours of items by text and by co-purchase, and entanglement: how much of a value's neighbourhood would
+be retained if the value (brand, category) were forgotten. From a dataset alone: no tokenizer, encoder or model.
 
 Two items are neighbours of one kind if each is among the other's ``NEAREST`` most similar items (mutual nearest
 neighbours: Brito et al. 1997, doi 10.1016/S0167-7152(96)00213-1). Unlike the plain nearest neighbours, an item that
@@ -10,6 +11,17 @@ nothing resembles has none, and an item that resembles everything does not becom
 
 TF-IDF is written out here instead of taken from scikit-learn, because what a task resolves to must never change under
 one version. For the same reason similarities are rounded before they are compared, and ties go by item number.
+
+Entanglement of a value v = share of its items' nearest neighbours that would be retained, weighted by popularity:
+
+    E(v) = sum_{i in v} p_i e_i / sum_{i in v} p_i,    e_i = (e_i^text + e_i^history) / 2,
+    e_i^kind = sum_{j in N(i), j not in v} p_j / (p_i + sum_{j in N(i)} p_j),
+
+where p are numbers of train targets and N(i) are the neighbours of one kind. So the two kinds count equally, and a kind
+in which an item has no neighbours counts 0: an item is fully entangled only if both its text and its buyers are near
+retained items. The item itself, its own nearest, stands in the denominator: without it every value of a single item
+would have 1 as soon as it had any neighbour, however few would buy it. E lies in [0, 1), and is 0 for a value whose
+items are all alone or have neighbours among themselves only.
 """
 
 from __future__ import annotations
@@ -88,7 +100,9 @@ def _tfidf(items: ItemTable) -> csr_matrix:
     """[N, words] unit rows: (1 + ln tf) (ln((1 + N) / (1 + df)) + 1), words case folded."""
     from scipy import sparse
 
-    texts = ["" if alone else text for text, alone in zip(items.plain_text(), _without_text(items), strict=True)]
+    fields = (items.titles, items.brands_raw, items.categories, items.descriptions, items.texts)
+    # An item whose text is only its id says nothing.
+    texts = [text if any(own) else "" for text, *own in zip(items.plain_text(), *fields, strict=True)]
     counts = [Counter(_WORD.findall(text.casefold())) for text in texts]
     frequency = Counter(word for found in counts for word in found)
     most = min(len(texts) * COMMON_WORD, COMMON_TEXTS) if len(texts) >= _SMALL else len(texts)
@@ -102,12 +116,6 @@ def _tfidf(items: ItemTable) -> csr_matrix:
     return sparse.csr_matrix((values / lengths[rows], (rows, columns)), shape=(len(texts), len(words)))
 
 
-def _without_text(items: ItemTable) -> BoolArray:
-    """[N] items whose text is only their id, which says nothing."""
-    columns = (items.titles, items.brands_raw, items.categories, items.descriptions, items.texts)
-    return np.asarray([not any(row) for row in zip(*columns, strict=True)], dtype=np.bool_)
-
-
 def _mutual(weights: csr_matrix, sizes: NDArray[np.float64] | None = None) -> csr_matrix:
     """Adjacency [N, N] of mutual nearest neighbours by the products of the rows of ``weights`` [N, F].
 
@@ -117,7 +125,6 @@ def _mutual(weights: csr_matrix, sizes: NDArray[np.float64] | None = None) -> cs
     from scipy import sparse
 
     count, transposed = weights.shape[0], weights.T.tocsr()
-    sources: list[IntArray] = []
     targets: list[IntArray] = []
     for first in range(0, count, _ROWS):
         products = weights[first : first + _ROWS] @ transposed
@@ -128,14 +135,10 @@ def _mutual(weights: csr_matrix, sizes: NDArray[np.float64] | None = None) -> cs
                 columns = columns[common]
                 values = values[common] / np.sqrt(sizes[row] * sizes[columns])
             others = columns != row
-            found = _largest(columns[others], np.round(values[others], _DIGITS))
-            sources.append(np.full(len(found), row, dtype=np.int64))
-            targets.append(found)
-    where = (
-        np.concatenate([np.empty(0, dtype=np.int64), *sources]),
-        np.concatenate([np.empty(0, dtype=np.int64), *targets]),
-    )
-    nearest = sparse.csr_matrix((np.ones(len(where[0])), where), shape=(count, count))
+            targets.append(_largest(columns[others], np.round(values[others], _DIGITS)))
+    sources = np.repeat(np.arange(count), [len(found) for found in targets])
+    where = sources, np.concatenate([np.empty(0, dtype=np.int64), *targets])
+    nearest = sparse.csr_matrix((np.ones(len(sources)), where), shape=(count, count))
     return nearest.multiply(nearest.T).tocsr()
 
 
@@ -146,3 +149,31 @@ def _largest(columns: NDArray[np.int32], values: NDArray[np.float64]) -> IntArra
         columns, values = columns[values >= least], values[values >= least]
     order = np.lexsort((columns, -values))[:NEAREST]
     return columns[order][values[order] > 0].astype(np.int64)
+
+
+def entanglement(members: csr_matrix, popularity: IntArray, neighbours: Neighbours) -> NDArray[np.float64]:
+    """[V] entanglement of values; 0 for one whose items are never bought.
+
+    Args:
+        members: [N, V] 1 where an item has a value.
+        popularity: [N] train targets of each item.
+    """
+    from scipy import sparse
+
+    p = popularity.astype(np.float64)
+    weighted = sparse.diags(p) @ members
+    total = np.zeros(members.shape[1])
+    for adjacency in neighbours:
+        around = adjacency @ p
+        scale = np.divide(p, p + around, out=np.zeros_like(p), where=p > 0)
+        inside = members.multiply(adjacency @ weighted)
+        total += members.T @ (scale * around) - inside.T @ scale
+    bought = np.asarray(members.T @ p)
+    return np.asarray(np.divide(total / 2, bought, out=np.zeros_like(total), where=bought > 0).clip(0.0, 1.0))
+
+
+def concept_entanglement(items: BoolArray, popularity: IntArray, neighbours: Neighbours) -> float:
+    """Entanglement of the marked items [N] as one value."""
+    from scipy import sparse
+
+    return float(entanglement(sparse.csr_matrix(items.astype(np.int64)[:, None]), popularity, neighbours)[0])

@@ -7,7 +7,6 @@ prepares a user's folder and writes the dataset's YAML beside the files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +16,17 @@ from genrec_unlearn_bench.data.catalogue import (
     SPEC_FILE,
     DatasetSpec,
     FileSpec,
-    FormatName,
     SplitName,
     TableMapping,
     check_spec,
-    data_roots,
-    discover,
     dump_spec,
     packaged_datasets,
+    remember_import,
 )
 from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
+from genrec_unlearn_bench.data.formats import FormatName, discover
 from genrec_unlearn_bench.data.formats.reader import demo_files, read
-from genrec_unlearn_bench.data.imported import remember_import
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
@@ -38,14 +35,9 @@ from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
 
-_SPLITS: Mapping[str, SplitName] = {"minionerec": "as-given", "letter": "leave-one-out"}
-
 
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
-    """Read and prepare a dataset.
-
-    Args:
-        data_dir: The dataset's folder or one that holds it; None for the usual places (see ``data.locate``).
+    """Read and prepare a dataset; ``data_dir`` is its folder or one that holds it, None for the usual places.
 
     Raises:
         DataMissing: files are not there and could not be downloaded.
@@ -70,7 +62,7 @@ def import_folder(
     """Validate the data in ``folder`` and make it known as the dataset ``name``.
 
     The files stay where they are. If everything is right, ``dataset.yaml`` is written beside them, over an earlier one,
-    and the user's data folder remembers where they lie (``data.imported``).
+    and the user's data folder remembers where they lie (``catalogue.remember_import``).
 
     Args:
         mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
@@ -78,17 +70,15 @@ def import_folder(
 
     Raises:
         UsageError: the name belongs to a dataset that ships with the package.
-        DataMissing: no such folder.
         ConfigError: name, split and filtering do not go together, or the name is none.
         DataFault: what is wrong with the data, as far as possible all at once.
-        StorageError: the YAML cannot be written.
     """
     if name in packaged_datasets():
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
     if not folder.is_dir():
         raise DataMissing("there is no such folder", where=str(folder))
     asked = mapping or TableMapping()
-    files = asked.files or tuple(FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items())
+    files = asked.files or [FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items()]
     roles = {file.role for file in files}
     undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
     usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
@@ -100,7 +90,7 @@ def import_folder(
             "format": format_name,
             **asked.model_dump(exclude_defaults=True, by_alias=True),
             "files": files,
-            "split": split or _SPLITS.get(format_name, usual),
+            "split": split or usual,
             "k_core": k_core,
         },
         where=str(folder),
@@ -111,7 +101,7 @@ def import_folder(
         raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
     dataset = _prepared(spec, Located(folder, parts), progress)
     atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
-    remember_import(name, folder, data_roots()[0])
+    remember_import(name, folder)
     return spec, dataset
 
 
@@ -128,8 +118,17 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         if not len(part):
             hint = "more interactions, a smaller k_core or another split are needed"
             raise DataFault(f"the {name} part is empty", where=where, hint=hint)
-    notes = (*raw.notes, *_early(raw))
-    del raw  # The log is in the parts by now; a large one need not be held twice while these are hashed.
+    times = None if isinstance(raw.log, GivenRows) else raw.log.times
+    early = 0 if times is None else int((times < 0).sum())
+    remarks = {f"{early} interactions are dated before 1970; a timestamp is a number of seconds": early}
+    notes = raw.notes
+    del raw, times  # The log is in the parts by now; a large one need not be held twice while these are hashed.
+    # All parts lie over the same events.
+    unseen = len(items) - len(np.unique(np.concatenate([parts.train.events, *(part.targets for part in parts)])))
+    remarks[f"{unseen} items occur in no interaction and stay in the catalogue"] = unseen
+    texts = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)
+    textless = sum(1 for row in texts if not any(row))
+    remarks[f"{textless} items have no text at all; their id stands in for it"] = textless
     progress.info("hashing what was prepared")
     manifest = DatasetManifest(
         name=spec.name,
@@ -147,7 +146,7 @@ def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) ->
         dropped=dict(sorted((+dropped).items())),
         sources=sources,
         digest=content_digest(items, parts, spec.split),
-        notes=(*spec.notes, *notes, *_remarks(items, parts)),
+        notes=(*spec.notes, *notes, *(remark for remark, count in remarks.items() if count)),
     )
     progress.info(f"{spec.name}: {manifest.items} items, {manifest.users} users, {manifest.interactions} interactions")
     return Dataset(spec.name, items, *parts, manifest)
@@ -165,21 +164,3 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     else:
         raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
     return items, parts, len(log)
-
-
-def _early(raw: RawData) -> tuple[str, ...]:
-    times = None if isinstance(raw.log, GivenRows) else raw.log.times
-    early = 0 if times is None else int((times < 0).sum())
-    return (f"{early} interactions are dated before 1970; a timestamp is a number of seconds",) if early else ()
-
-
-def _remarks(items: ItemTable, parts: SplitParts) -> tuple[str, ...]:
-    # All parts lie over the same events.
-    unseen = len(items) - len(np.unique(np.concatenate([parts.train.events, *(part.targets for part in parts)])))
-    fields = zip(items.titles, items.descriptions, items.texts, items.brands, items.categories, strict=True)
-    textless = sum(1 for row in fields if not any(row))
-    remarks = {
-        f"{unseen} items occur in no interaction and stay in the catalogue": unseen,
-        f"{textless} items have no text at all; their id stands in for it": textless,
-    }
-    return tuple(remark for remark, count in remarks.items() if count)

@@ -21,18 +21,13 @@ from genrec_unlearn_bench.data.items import ItemTable
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """E interactions, dated or in sequences.
-
-    Attributes:
-        users: [E] user numbers, any non-negative integers.
-        items: [E] rows of the item table.
-        times: [E] int64 timestamps in the source's own unit, of which only the order is used (ties stay in source
-            order); None for sequences, where each user's rows are in order.
-    """
+    """E interactions, dated or in sequences: user numbers and rows of the item table."""
 
     users: IntArray
     items: IntArray
     times: IntArray | None
+    """Timestamps in the source's own unit, of which only the order is used (ties stay in source order); None for
+    sequences, where each user's rows are in order."""
 
     def __len__(self) -> int:
         return len(self.users)
@@ -40,12 +35,10 @@ class Interactions:
 
 @dataclass(frozen=True, eq=False)
 class GivenPart:
-    """M ready-made examples of one part, each with its own history.
+    """M ready-made examples of one part; users are numbered across the parts, items are rows of the item table.
 
     Attributes:
-        users: [M] user numbers, shared between the parts.
-        targets: [M] rows of the item table.
-        histories: [sum of lengths] rows of the item table, history after history, oldest item first.
+        histories: [sum of lengths] history after history, oldest item first.
         lengths: [M] length of each history, at least 1.
     """
 
@@ -72,18 +65,13 @@ class GivenRows:
 
 @dataclass(frozen=True, eq=False)
 class RawData:
-    """One source as read.
-
-    Attributes:
-        items: The catalogue; rows that no log entry refers to are allowed and kept.
-        log: What users did.
-        dropped: Reason -> number of lines (or of values, where the reason says so) the reader left out.
-        notes: Facts for the manifest.
-    """
+    """One source as read."""
 
     items: ItemTable
+    """The catalogue; rows that no log entry refers to are allowed and kept."""
     log: Interactions | GivenRows
     dropped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of lines (or of values, where the reason says so) the reader left out."""
     notes: tuple[str, ...] = ()
 
 
@@ -94,19 +82,13 @@ _LONGEST_FIELD = 100_000
 
 
 class ItemColumns:
-    """Collects items row by row, each with its own id.
-
-    Attributes:
-        row: Item id -> row number.
-        dropped: Reason -> count, shared with the reader.
-    """
+    """Collects items row by row, each with its own id; ``dropped`` is shared with the reader."""
 
     def __init__(self, dropped: Counter[str]) -> None:
         self.row: dict[str, int] = {}
         self.dropped = dropped
         self._titles, self._descriptions, self._texts, self._brands = (list[str]() for _ in range(4))
-        self._prices: list[float] = []
-        self._categories: list[tuple[str, ...]] = []
+        self._prices, self._categories = list[float](), list[tuple[str, ...]]()
         self._attributes: dict[str, list[tuple[str, ...]]] = {}
         # Equal values are kept once: a catalogue has few different lists of categories.
         self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}

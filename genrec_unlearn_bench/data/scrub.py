@@ -17,9 +17,9 @@ Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 o
 from __future__ import annotations
 
 import re
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -56,8 +56,7 @@ _PRICE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class RemovedWords:
+class RemovedWords(NamedTuple):
     """Words to remove for a set of names."""
 
     everywhere: frozenset[Phrase]
@@ -69,7 +68,10 @@ class RemovedWords:
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     """The item table with the concept taken out of its texts. Prices, ids and categories that are no concept stay."""
     if split.kind is ConceptKind.BRAND:
-        return _without_names(items, split, brand_names(items, split), _without_brands(items, split))
+        nameless = _with_field(
+            items, AttributeRule(field="brand"), dict.fromkeys(np.flatnonzero(split.items).tolist(), ())
+        )
+        return _without_names(items, split, brand_names(items, split), nameless)
     if split.manifest.attribute is not None:
         names, fields = _without_values(items, split, split.manifest.attribute)
         return _without_names(items, split, names, fields)
@@ -130,11 +132,9 @@ def _with_field(items: ItemTable, rule: AttributeRule, left: Mapping[int, tuple[
         between = rule.split or ""
         return tuple(between.join(joined[row]) if row in joined else text for row, text in enumerate(column))
 
-    columns = {
-        "brand": ("brands", "brands_raw"), "title": ("titles",), "description": ("descriptions",), "text": ("texts",)
-    }  # fmt: skip
-    if rule.field in columns:
-        changed: dict[str, Any] = {name: texts(getattr(items, name)) for name in columns[rule.field]}
+    if rule.field in ("brand", "title", "description", "text"):
+        columns = ("brands", "brands_raw") if rule.field == "brand" else (f"{rule.field}s",)
+        changed: dict[str, Any] = {name: texts(getattr(items, name)) for name in columns}
         return replace(items, **changed)
     between = rule.split
     lists = joined if between is None else {row: (between.join(own),) if own else () for row, own in joined.items()}
@@ -161,17 +161,18 @@ def removed_words(items: ItemTable, split: ForgetSplit, called: Names) -> tuple[
     """
     names = {name: found | {("".join(phrase),) for phrase in found} for name, found in called.spellings.items()}
     whole = frozenset[Phrase]().union(*names.values())
-    parts = {name: {(word,) for phrase in found for word in phrase if _telling(word)} for name, found in names.items()}
+    parts = {
+        name: {(word,) for phrase in found for word in phrase if len(word) >= SHORTEST_TOKEN and _has_letter(word)}
+        for name, found in names.items()
+    }
     phrases = whole.union(*parts.values())
     firsts = frozenset(phrase[0] for phrase in phrases)
     # One pass over the catalogue: all that follows looks at the few texts that hold one of these words.
     possible = tuple(_holding(column, firsts) for column in (items.titles, items.descriptions, items.texts))
-    others = ~split.items
-    shares = _document_shares(items, others, possible, phrases)
+    shares = _document_shares(items, ~split.items, possible, phrases)
     everywhere = {name for name in whole - called.kept if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
-    for part in frozenset[Phrase]().union(*parts.values()) - whole:
-        if shares[part] <= COMMON_TOKEN and part[0] not in called.retained:
-            everywhere.add(part)
+    rare = (part for part in phrases - whole if shares[part] <= COMMON_TOKEN)
+    everywhere.update(part for part in rare if part[0] not in called.retained)
     own = {name: frozenset((names[name] | parts[name]) - everywhere) for name in names}
     return RemovedWords(frozenset(everywhere), own), possible
 
@@ -180,20 +181,8 @@ def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
     return np.fromiter((not words.isdisjoint(_words(text)) for text in texts), dtype=np.bool_, count=len(texts))
 
 
-def _telling(word: str) -> bool:
-    return len(word) >= SHORTEST_TOKEN and _has_letter(word)
-
-
 def _has_letter(word: str) -> bool:
     return any(character.isalpha() for character in word)
-
-
-def _without_brands(items: ItemTable, split: ForgetSplit) -> ItemTable:
-    names, raw = (
-        tuple("" if split.items[row] else name for row, name in enumerate(column))
-        for column in (items.brands, items.brands_raw)
-    )
-    return replace(items, brands=names, brands_raw=raw)
 
 
 def _without_names(items: ItemTable, split: ForgetSplit, called: Names, fields: ItemTable) -> ItemTable:
@@ -203,7 +192,10 @@ def _without_names(items: ItemTable, split: ForgetSplit, called: Names, fields: 
 
     @cache
     def wanted(names: tuple[str, ...]) -> Mapping[str, tuple[Phrase, ...]]:
-        return _joined(shared, {phrase for name in names for phrase in words.own[name]})
+        own = _by_first({phrase for name in names for phrase in words.own[name]})
+        # Without a copy of what is shared: thousands of brands would have thousands of it.
+        both = {first: _by_first((*shared.get(first, ()), *found))[first] for first, found in own.items()}
+        return ChainMap(both, shared)
 
     def column(texts: Sequence[str], rows: BoolArray) -> tuple[str, ...]:
         out = list(texts)
@@ -230,31 +222,20 @@ def _by_first(phrases: Iterable[Phrase]) -> dict[str, tuple[Phrase, ...]]:
     return {first: tuple(found) for first, found in out.items()}
 
 
-def _joined(shared: dict[str, tuple[Phrase, ...]], phrases: Iterable[Phrase]) -> Mapping[str, tuple[Phrase, ...]]:
-    """``shared`` and the phrases, without a copy of what is shared: thousands of brands would have thousands of it."""
-    own = _by_first(phrases)
-    return ChainMap({first: _by_first((*shared.get(first, ()), *found))[first] for first, found in own.items()}, shared)
-
-
 def _document_shares(
     items: ItemTable, rows: BoolArray, possible: Sequence[BoolArray], phrases: Iterable[Phrase]
 ) -> dict[Phrase, float]:
     """Share of the marked items whose title, description or text contains each phrase."""
-    wanted = _by_first(phrases)
-    counts = {phrase: 0 for found in wanted.values() for phrase in found}
-    columns = (items.titles, items.descriptions, items.texts)
+    wanted, counts = _by_first(phrases), Counter[Phrase]()
+    columns = tuple(zip((items.titles, items.descriptions, items.texts), possible, strict=True))
     for row in np.flatnonzero(rows & np.logical_or.reduce(possible)):
         found: set[Phrase] = set()
-        for texts, holding in zip(columns, possible, strict=True):
-            if not holding[row]:
-                continue
-            words = _words(texts[row])
+        for words in (_words(texts[row]) for texts, holding in columns if holding[row]):
             for at, word in enumerate(words):
                 found.update(phrase for phrase in wanted.get(word, ()) if words[at : at + len(phrase)] == phrase)
-        for phrase in found:
-            counts[phrase] += 1
+        counts.update(found)
     total = max(int(rows.sum()), 1)
-    return {phrase: count / total for phrase, count in counts.items()}
+    return {phrase: counts[phrase] / total for own in wanted.values() for phrase in own}
 
 
 def _removed(text: str, wanted: Mapping[str, tuple[Phrase, ...]]) -> str:

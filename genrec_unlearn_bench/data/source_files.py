@@ -14,6 +14,9 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact, DataFault, StorageError, UsageError
@@ -24,6 +27,7 @@ SMALLEST = 1 << 20
 SETTLED = 2.0
 """Seconds since a file's last change before its digest is kept on disk (file systems round their times)."""
 _ENTRIES = 2000
+_DIGESTS = TypeAdapter(dict[str, Annotated[str, Field(pattern="^[0-9a-f]{32}$")]])
 _FORMATS_UNUSED = frozenset({"onnx", "openvino"})
 """Folders of a model that hold its weights for other runtimes; they change nothing here."""
 
@@ -41,15 +45,24 @@ class SourceFile(StrictModel):
     """Where it was downloaded from, if it was."""
 
 
-class DownloadRecord(StrictModel):
-    """Origin, size and digest of a downloaded file."""
+class PartNote(StrictModel):
+    """A server's description of a file of which there may be the beginning alone."""
 
     url: str
-    size: int
-    blake2b: str
-    """blake2b-128 of the content, in hex."""
     etag: str | None = None
     last_modified: str | None = None
+
+    @property
+    def validator(self) -> str | None:
+        """Value for ``If-Range``: a strong ETag, or else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
+
+
+class DownloadRecord(PartNote):
+    """Origin, size and digest (as in ``SourceFile``) of a downloaded file."""
+
+    size: int
+    blake2b: str
     fetched: str
     """UTC, ISO 8601."""
 
@@ -112,14 +125,16 @@ def _state(path: Path) -> tuple[int, ...]:
 
 @cache
 def _digest(path: Path, state: tuple[int, ...]) -> str:
-    large = state[2] >= SMALLEST
-    name = " ".join(map(str, state)) + f" {path}"
-    if large and (known := _read_cache().get(name)) is not None:
+    large, name = state[2] >= SMALLEST, " ".join(map(str, (*state, path)))
+    if large and (known := _kept().get(name)) is not None:
         return known
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     if large and time.time() - max(state[3:]) / 1e9 > SETTLED and _state(path) == state:
-        _add_to_cache(name, digest)
+        # Two processes may lose one another's entry: that file is read again.
+        kept = dict(list({**_kept(), name: digest}.items())[-_ENTRIES:])
+        with suppress(StorageError):
+            atomic_text(_cache_file(), json.dumps(kept, indent=0) + "\n", "--cache-dir")
     return digest
 
 
@@ -132,19 +147,9 @@ def _cache_file() -> Path:
     return folder / "file_digests.json"
 
 
-def _read_cache() -> dict[str, str]:
+def _kept() -> dict[str, str]:
     """State and path of a file -> digest; empty where nothing usable is stored."""
     try:
-        content = json.loads(_cache_file().read_text(encoding="utf-8"))
+        return _DIGESTS.validate_json(_cache_file().read_bytes())
     except (OSError, ValueError):
         return {}
-    if not isinstance(content, dict):
-        return {}
-    return {name: digest for name, digest in content.items() if isinstance(digest, str) and len(digest) == 32}
-
-
-def _add_to_cache(name: str, digest: str) -> None:
-    # Two processes may lose one another's entry: that file is read again.
-    kept = dict(list({**_read_cache(), name: digest}.items())[-_ENTRIES:])
-    with suppress(StorageError):
-        atomic_text(_cache_file(), json.dumps(kept, indent=0) + "\n", "--cache-dir")

@@ -7,7 +7,6 @@ are views of one flat array of events, sorted by user and then by time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +33,11 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts
         users, items, times: [E] in source order.
     """
     order = np.lexsort((times, users))  # stable: ties stay in source order
-    timeline = _Timeline.of(users[order], items[order], times[order])
-    targets = np.flatnonzero(timeline.positions > 0)
-    by_time = targets[np.lexsort((order[targets], timeline.times[targets]))]
+    every, _ = _timeline(users[order], items[order], times[order])
+    targets = np.flatnonzero(every.ends > every.starts)
+    by_time = targets[np.lexsort((order[targets], every.times[targets]))]
     bounds = [len(by_time) * tenths // 10 for tenths in (8, 9)]
-    return SplitParts(*map(timeline.examples, np.split(by_time, bounds)))
+    return SplitParts(*map(every.subset, np.split(by_time, bounds)))
 
 
 def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> SplitParts:
@@ -51,10 +50,9 @@ def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = Non
         times: [E]; the position within the user's sequence where the source has none.
     """
     order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
-    timeline = _Timeline.of(users[order], items[order], None if times is None else times[order])
-    from_end = timeline.lengths - 1 - timeline.positions
-    parts = (from_end >= 2, from_end == 1, from_end == 0)
-    return SplitParts(*(timeline.examples(np.flatnonzero((timeline.positions > 0) & part)) for part in parts))
+    every, behind = _timeline(users[order], items[order], None if times is None else times[order])
+    parts = (behind >= 2, behind == 1, behind == 0)
+    return SplitParts(*(every.subset(np.flatnonzero((every.ends > every.starts) & part)) for part in parts))
 
 
 def as_given(rows: GivenRows) -> SplitParts:
@@ -78,36 +76,11 @@ def as_given(rows: GivenRows) -> SplitParts:
     return SplitParts(*map(every.subset, np.split(np.arange(len(users)), bounds)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Timeline:
-    """E events sorted by user and time; ``starts`` and ``lengths`` [E]: of the run of each event's user."""
-
-    users: IntArray
-    items: IntArray
-    times: IntArray
-    starts: IntArray
-    lengths: IntArray
-
-    @classmethod
-    def of(cls, users: IntArray, items: IntArray, times: IntArray | None) -> _Timeline:
-        _, first, counts = np.unique(users, return_index=True, return_counts=True)
-        starts = np.repeat(first, counts).astype(np.int64)
-        lengths = np.repeat(counts, counts).astype(np.int64)
-        positions = np.arange(len(users), dtype=np.int64) - starts
-        return cls(users, items, positions if times is None else times, starts, lengths)
-
-    @property
-    def positions(self) -> IntArray:
-        """[E] 0 for a user's first event."""
-        return np.arange(len(self.users), dtype=np.int64) - self.starts
-
-    def examples(self, rows: IntArray) -> Examples:
-        return Examples(
-            users=self.users[rows],
-            targets=self.items[rows],
-            times=self.times[rows],
-            events=self.items,
-            event_users=self.users,
-            starts=self.starts[rows],
-            ends=rows,
-        )
+def _timeline(users: IntArray, items: IntArray, times: IntArray | None) -> tuple[Examples, IntArray]:
+    """Events sorted by user and time as examples of all events before; [E] how many events of its user follow each."""
+    _, first, counts = np.unique(users, return_index=True, return_counts=True)
+    starts = np.repeat(first, counts).astype(np.int64)
+    rows = np.arange(len(users), dtype=np.int64)
+    order = rows - starts if times is None else times
+    behind = np.repeat(first + counts, counts) - 1 - rows
+    return Examples(users, items, order, items, users, starts, rows), behind

@@ -19,8 +19,8 @@ import yaml
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
-from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.errors import ConfigError, UnknownName
+from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
+from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_text
 
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -36,22 +36,27 @@ class ConceptKind(StrEnum):
     INTERACTION = "interaction"
 
 
-class BrandConcept(StrictModel):
-    """Brands drawn uniformly or by entanglement to a share of the train targets, or a given list of brands."""
+class ValuesConcept(StrictModel):
+    """Values of an item field, drawn to a share of the train targets."""
 
-    kind: Literal["brand"] = "brand"
     draw: Literal["uniform", "entangled"] = "uniform"
-    """``entangled``: the brands whose neighbours would be retained most (``data.entanglement``)."""
+    """``entangled``: the values whose neighbours would be retained most (``data.neighbours``)."""
     largest_share: Share = 0.03
-    """``entangled``: brands with a larger share of the train targets are not drawn."""
-    share_of_brands: Share = 0.05
-    """``uniform``: share of the catalogue's brands in one draw, ``max(1, floor(share * brands + 1/2))`` of them."""
+    """``entangled``: values with a larger share of the train targets are not drawn."""
     target_share: Share = 0.10
-    """Share of the train targets that the drawn brands should have."""
+    """Share of the train targets that the items of the drawn values should have together."""
     tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
     """How far from ``target_share`` a draw may lie."""
     max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
+
+
+class BrandConcept(ValuesConcept):
+    """Brands drawn uniformly or by entanglement to a share of the train targets, or a given list of brands."""
+
+    kind: Literal["brand"] = "brand"
+    share_of_brands: Share = 0.05
+    """``uniform``: share of the catalogue's brands in one draw, ``max(1, floor(share * brands + 1/2))`` of them."""
     brands: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """These brands instead of a draw (their spelling is normalised as the catalogue's is)."""
 
@@ -69,22 +74,12 @@ class AttributeRule(StrictModel):
     """What stands between the values of a field that holds them as one text, as ", "."""
 
 
-class AttributeConcept(AttributeRule):
+class AttributeConcept(AttributeRule, ValuesConcept):
     """Values of any item field, drawn to a share of the train targets, or a given list of them."""
 
     kind: Literal["attribute"] = "attribute"
-    draw: Literal["uniform", "entangled"] = "uniform"
-    """``entangled``: the values whose neighbours would be retained most (``data.entanglement``)."""
-    target_share: Share = 0.10
-    """Share of the train targets that the items of the drawn values should have together."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
-    """How far from ``target_share`` a draw may lie."""
     min_items: Annotated[int, Field(ge=1)] = 5
     """``uniform``: values of fewer items are not drawn."""
-    max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
-    largest_share: Share = 0.03
-    """``entangled``: values with a larger share of the train targets are not drawn."""
     values: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """These values instead of a draw (compared without case and spacing)."""
 
@@ -166,10 +161,6 @@ TASK_ENDINGS: dict[str, Concept] = {
 """What a task asks for, by the end of its name."""
 
 
-_LARGEST = 1 << 20
-"""Bytes; a task file is a page of text, anything larger was given by mistake."""
-
-
 def tasks() -> dict[str, TaskSpec]:
     """Every task that ships, by name, in the order of names."""
     out: dict[str, TaskSpec] = {}
@@ -191,7 +182,7 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
         ConfigError: The file is not a task; every fault is listed.
     """
     if name.endswith((".yaml", ".yml")):
-        return read_task(Path(name))
+        return read_yaml(TaskSpec, Path(name))
     known = tasks()
     if name in known:
         return known[name]
@@ -204,19 +195,6 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
             title = f"The protocol's default concept of the kind {kind} on {found.title or found.name}"
             return TaskSpec(name=name, dataset=found.name, title=title, concept=concept)
     raise UnknownName("task", name, known)
-
-
-def read_task(path: Path) -> TaskSpec:
-    """The task that a YAML file describes."""
-    try:
-        if (size := path.stat().st_size) > _LARGEST:
-            raise ConfigError([f"a task file has a page of text, this one {size} bytes"], where=str(path))
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        hint = "give the name of a task (`bench ls tasks`) or the path of its YAML file"
-        raise ConfigError([f"the task file cannot be read: {reason}"], where=str(path), hint=hint) from None
-    return parse_yaml(TaskSpec, text, where=str(path))
 
 
 def task_file(task: TaskSpec, folder: Path) -> str:

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from genrec_unlearn_bench.decoding.session import (
-    Ancestry,
+    CachedSession,
+    FeedForward,
     Projection,
     RmsNorm,
     mask_bias,
     padded_heads,
     padding_bias,
-    window_log_probs,
 )
 
 if TYPE_CHECKING:
@@ -41,14 +41,8 @@ class CausalLayer:
         self.norm = RmsNorm(block.input_layernorm)
         self.qkv = Projection(torch.cat([_weight(part) for part in parts]), bias)
         self.out = Projection(_weight(attention.o_proj), attention.o_proj.bias)
-        self._mlp_norm = RmsNorm(block.post_attention_layernorm)
-        self._gate = Projection(_weight(mlp.gate_proj), activation=activation)
-        self._up = Projection(_weight(mlp.up_proj))
-        self._down = Projection(_weight(mlp.down_proj))
-
-    def feed_forward(self, states: Tensor) -> Tensor:
-        normed = self._mlp_norm(states)
-        return self._down(self._gate(normed).mul_(self._up(normed))).add_(states)
+        gate, up, down = (_weight(part) for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+        self.feed_forward = FeedForward(block.post_attention_layernorm, gate, up, down, activation)
 
 
 def _weight(linear: Any) -> Tensor:
@@ -82,13 +76,13 @@ class CausalWeights:
         return cosine[:, :, None], sine[:, :, None]
 
 
-class CausalSession:
-    """B prompts of a causal model, read and ready for ``beam_search`` or ``exact_search``.
+class CausalSession(CachedSession):
+    """B prompts of a causal model, read from their input embeddings [B, S, D] and ready for ``beam_search``.
 
-    Args:
-        embeddings: [B, S, D] input embeddings of the prompts.
-        mask: [B, S] True at real positions; padding may stand on either side, every prompt needs a position.
+    ``mask`` [B, S] is True at real positions; padding may stand on either side, every prompt needs a position.
     """
+
+    _weights: CausalWeights
 
     @torch.inference_mode()
     def __init__(self, weights: CausalWeights, embeddings: Tensor, mask: Tensor) -> None:
@@ -98,19 +92,10 @@ class CausalSession:
         self._lengths = mask.sum(1, keepdim=True)
         self._key_bias = padding_bias(mask, embeddings.dtype)[:, None, None]
         self._prompt: list[tuple[Tensor, Tensor]] = []
-        self._ancestry = Ancestry()
-        self._past: list[list[Tensor]] = []
         self._first_states = self._read(embeddings, mask)
 
-    @torch.inference_mode()
-    def start_window(self, window: slice) -> Tensor:
-        self._ancestry = Ancestry()
-        self._past = [[] for _ in self._weights.layers]
-        return window_log_probs(self._first_states, self._weights.head, self._weights.vocabulary, window)
-
-    @torch.inference_mode()
-    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        return window_log_probs(self._next(parents, tokens), self._weights.head, self._weights.vocabulary, window)
+    def _first(self) -> Tensor:
+        return self._first_states
 
     def _read(self, states: Tensor, mask: Tensor) -> Tensor:
         """[B, D] final states at the prompts' last positions; fills ``_prompt``."""
@@ -135,9 +120,8 @@ class CausalSession:
         final = weights.layers[-1].out(self._attend(query, -1, [])).add_(final)
         return weights.final_norm(weights.layers[-1].feed_forward(final))[:, 0]
 
-    def _next(self, parents: Tensor, tokens: Tensor) -> Tensor:
+    def _forward(self, tokens: Tensor) -> Tensor:
         weights = self._weights
-        self._ancestry.advance(parents)
         rotation = weights.rotation(self._lengths + len(self._ancestry) - 1)
         rows = self._ancestry.rows()
         states = weights.embedding[tokens]

@@ -12,6 +12,7 @@ gradient. Where it is missing, and on every other device or type, the ordinary `
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
@@ -20,10 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_CHUNK_ELEMENTS = 1 << 18
-"""Logits held at a time on a CPU: one megabyte, so that the softmax reads them from cache."""
-
-_CHUNK_ELEMENTS_ACCELERATOR = 1 << 26
+_CHUNK_ELEMENTS, _CHUNK_ELEMENTS_ACCELERATOR = 1 << 18, 1 << 26
+"""Logits held at a time; on a CPU one megabyte, so that the softmax reads them from cache."""
 
 _MULTIPLE = 8
 """Keys are padded to a multiple: on a CPU the product with 31 keys takes twice as long as with 32."""
@@ -43,22 +42,14 @@ class DecoderSession(Protocol):
         """
 
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        """[B, W, n] float32 log-probabilities of the tokens ``window`` as next token.
-
-        Args:
-            parents: [B, W] which of the previous step's beams each beam continues.
-            tokens: [B, W] vocabulary ids of the tokens just chosen.
-        """
+        """[B, W, n] float32 log-probabilities of the tokens ``window`` as next token, where each beam continues
+        ``parents`` [B, W] of the previous step's beams by ``tokens`` [B, W] (vocabulary ids)."""
 
 
 def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabulary: int, window: slice) -> Tensor:
     """[..., n] float32: columns ``window`` of log_softmax(head(hidden)), a few rows at a time.
 
-    Args:
-        hidden: [..., D] final hidden states.
-        head: Maps [R, D] to logits [R, V].
-        vocabulary: V.
-        window: Range of token ids, with a start and a stop.
+    ``head`` maps final states [R, D] to logits [R, V]; ``vocabulary`` is V.
     """
     rows = hidden.reshape(-1, hidden.shape[-1])
     budget = _CHUNK_ELEMENTS if hidden.device.type == "cpu" else _CHUNK_ELEMENTS_ACCELERATOR
@@ -74,27 +65,67 @@ class Ancestry:
     """Which entry of each earlier position each of B x W beams descends from. A new one has no positions."""
 
     def __init__(self) -> None:
-        self._places: list[Tensor] = []
-        self._widths: list[int] = []
+        self._rows: list[Tensor] = []
 
     def advance(self, parents: Tensor) -> None:
         """Begin a position whose beams [B, W] continue ``parents`` of the position before."""
-        self._places = [places.gather(1, parents) for places in self._places]
-        own = torch.arange(parents.shape[1], device=parents.device)
-        self._places.append(own.expand_as(parents))
-        self._widths.append(parents.shape[1])
+        self._rows = [rows.gather(1, parents) for rows in self._rows]
+        self._rows.append(torch.arange(parents.numel(), device=parents.device).view_as(parents))
 
     def __len__(self) -> int:
         """Number of positions so far, the newest included."""
-        return len(self._places)
+        return len(self._rows)
 
     def rows(self) -> list[Tensor]:
         """For each position but the newest: [B * W] rows into what was stored there as [B * W', ...]."""
-        out = []
-        for places, width in zip(self._places[:-1], self._widths[:-1], strict=True):
-            batch = torch.arange(len(places), device=places.device)[:, None]
-            out.append((places + batch * width).flatten())
-        return out
+        return [rows.flatten() for rows in self._rows[:-1]]
+
+
+class FeedForward:
+    """Norm, wide layer (plain or gated), narrow layer, residual."""
+
+    def __init__(self, norm: Any, wide: Tensor, gate: Tensor | None, narrow: Tensor, activation: str) -> None:
+        self._norm = RmsNorm(norm)
+        self._wide = Projection(wide, activation=activation)
+        self._gate = None if gate is None else Projection(gate)
+        self._narrow = Projection(narrow)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        normed = self._norm(states)
+        wide = self._wide(normed)
+        if self._gate is not None:
+            wide = wide.mul_(self._gate(normed))
+        return self._narrow(wide).add_(states)
+
+
+class CachedSession(ABC):
+    """What sessions on transformers share: keys and values of positions so far, kept as computed, and the head."""
+
+    _weights: Any
+    _ancestry: Ancestry
+    _past: list[list[Tensor]]
+
+    @torch.inference_mode()
+    def start_window(self, window: slice) -> Tensor:
+        self._ancestry = Ancestry()
+        self._past = [[] for _ in self._weights.layers]
+        return self._log_probs(self._first(), window)
+
+    @torch.inference_mode()
+    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
+        self._ancestry.advance(parents)
+        return self._log_probs(self._forward(tokens), window)
+
+    @abstractmethod
+    def _first(self) -> Tensor:
+        """[B, D] final states that predict the first token."""
+
+    @abstractmethod
+    def _forward(self, tokens: Tensor) -> Tensor:
+        """[B, W, D] final states of the newest position, whose beams hold ``tokens`` [B, W]."""
+
+    def _log_probs(self, states: Tensor, window: slice) -> Tensor:
+        return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
 
 
 def padded_heads(parts: Tensor) -> Tensor:
@@ -107,7 +138,7 @@ def padded_heads(parts: Tensor) -> Tensor:
 
 def padding_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """[B, S] mask -> [B, S'] what to add to the scores of keys padded by ``padded_heads``."""
-    return mask_bias(torch.nn.functional.pad(mask.bool(), (0, -mask.shape[1] % _MULTIPLE)), dtype)
+    return mask_bias(F.pad(mask.bool(), (0, -mask.shape[1] % _MULTIPLE)), dtype)
 
 
 def mask_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
@@ -116,14 +147,15 @@ def mask_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return bias.masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-_ONEDNN: dict[str, tuple[str, str]] = {
+_TANH = "gelu_pytorch_tanh"
+_ONEDNN = {
     "none": ("none", ""),
     "relu": ("relu", ""),
     "silu": ("swish", ""),
     "swish": ("swish", ""),
     "gelu": ("gelu", "none"),
     "gelu_new": ("gelu", "tanh"),
-    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    _TANH: ("gelu", "tanh"),
 }
 
 
@@ -136,22 +168,6 @@ class RmsNorm:
 
     def __call__(self, states: Tensor) -> Tensor:
         return F.rms_norm(states, self._gain.shape, self._gain, self._epsilon)
-
-
-def activated(values: Tensor, name: str) -> Tensor:
-    """Apply the activation that Hugging Face calls ``name``."""
-    if name == "none":
-        return values
-    if name == "relu":
-        return values.relu()
-    if name in ("silu", "swish"):
-        return F.silu(values)
-    if name in ("gelu", "gelu_new", "gelu_pytorch_tanh"):
-        return F.gelu(values, approximate="none" if name == "gelu" else "tanh")
-    from transformers.activations import ACT2FN
-
-    result: Tensor = ACT2FN[name](values)
-    return result
 
 
 @cache
@@ -171,14 +187,10 @@ def onednn_works() -> bool:
 
 
 class Projection:
-    """``activation(x W^T + b)`` with the weight laid out once for many calls.
+    """``activation(x W^T + b)`` with the weight [N, K] laid out once for many calls; ``activation`` is a Hugging Face
+    name, or "none".
 
     Build a new one when the weight has changed: whether this one follows depends on the layout.
-
-    Args:
-        weight: [N, K].
-        bias: [N] or None.
-        activation: A Hugging Face activation name, or "none".
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, *, activation: str = "none") -> None:
@@ -192,8 +204,14 @@ class Projection:
 
     def __call__(self, values: Tensor) -> Tensor:
         """[..., K] -> [..., N]."""
-        if self._packed is None:
-            return activated(F.linear(values, self._weight, self._bias), self._activation)
-        kind, algorithm = _ONEDNN[self._activation]
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(values, self._packed, self._bias, kind, [], algorithm)
+        result: Tensor
+        if self._packed is not None:
+            kind, algorithm = _ONEDNN[self._activation]
+            result = torch.ops.mkldnn._linear_pointwise(values, self._packed, self._bias, kind, [], algorithm)
+            return result
+        result = F.linear(values, self._weight, self._bias)
+        if self._activation != "none":
+            from transformers.activations import ACT2FN
+
+            result = ACT2FN[_TANH if self._activation == "gelu_new" else self._activation](result)
         return result

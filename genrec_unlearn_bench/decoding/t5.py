@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from genrec_unlearn_bench.decoding.session import (
-    Ancestry,
+    CachedSession,
+    FeedForward,
     Projection,
     RmsNorm,
     padded_heads,
@@ -30,23 +31,10 @@ if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
 
-class FeedForward:
-    """Norm, wide layer (plain or gated), narrow layer, residual."""
-
-    def __init__(self, module: Any, activation: str) -> None:
-        inner = module.DenseReluDense
-        gated = hasattr(inner, "wi_0")
-        self._norm = RmsNorm(module.layer_norm)
-        self._wide = Projection((inner.wi_0 if gated else inner.wi).weight, activation=activation)
-        self._gate = Projection(inner.wi_1.weight) if gated else None
-        self._narrow = Projection(inner.wo.weight)
-
-    def __call__(self, states: Tensor) -> Tensor:
-        normed = self._norm(states)
-        wide = self._wide(normed)
-        if self._gate is not None:
-            wide = wide.mul_(self._gate(normed))
-        return self._narrow(wide).add_(states)
+def _feed_forward(module: Any, activation: str) -> FeedForward:
+    inner = module.DenseReluDense
+    wide, gate = (inner.wi_0.weight, inner.wi_1.weight) if hasattr(inner, "wi_0") else (inner.wi.weight, None)
+    return FeedForward(module.layer_norm, wide, gate, inner.wo.weight, activation)
 
 
 class EncoderLayer:
@@ -57,7 +45,7 @@ class EncoderLayer:
         self.norm = RmsNorm(block.layer[0].layer_norm)
         self.qkv = Projection(torch.cat([attention.q.weight, attention.k.weight, attention.v.weight]))
         self.out = Projection(attention.o.weight)
-        self.feed_forward = FeedForward(block.layer[1], activation)
+        self.feed_forward = _feed_forward(block.layer[1], activation)
 
 
 class DecoderLayer:
@@ -73,7 +61,7 @@ class DecoderLayer:
         self.cross_query = Projection(cross.q.weight)
         self.cross_key_value = Projection(torch.cat([cross.k.weight, cross.v.weight]))
         self.cross_out = Projection(cross.o.weight)
-        self.feed_forward = FeedForward(block.layer[2], activation)
+        self.feed_forward = _feed_forward(block.layer[2], activation)
 
 
 class T5EncoderWeights:
@@ -93,9 +81,8 @@ class T5EncoderWeights:
 class T5DecoderWeights:
     """Weights of the decoder and the head.
 
-    Args:
-        levels: Token ranges, one for each position of a SID, where every position has a softmax of its own (ETEGRec);
-            None where all share the softmax over the full vocabulary.
+    ``levels`` are token ranges, one for each position of a SID, where every position has a softmax of its own
+    (ETEGRec); None where all share the softmax over the full vocabulary.
     """
 
     def __init__(self, model: T5ForConditionalGeneration, levels: Sequence[slice] | None = None) -> None:
@@ -138,13 +125,11 @@ def encode_t5(weights: T5EncoderWeights, embeddings: Tensor, mask: Tensor) -> Te
     return weights.final_norm(states)
 
 
-class T5Session:
-    """B encoded histories of a T5, ready for ``beam_search`` or ``exact_search``.
+class T5Session(CachedSession):
+    """B encoded histories of a T5 (encoder output [B, S, D]; ``mask`` [B, S] True at real positions, of which every
+    history needs one), ready for ``beam_search``."""
 
-    Args:
-        states: [B, S, D] encoder output.
-        mask: [B, S] True at real positions; every history needs one.
-    """
+    _weights: T5DecoderWeights
 
     @torch.inference_mode()
     def __init__(self, weights: T5DecoderWeights, states: Tensor, mask: Tensor) -> None:
@@ -158,25 +143,15 @@ class T5Session:
         for layer in self._weights.layers:
             both = layer.cross_key_value(states).view(*mask.shape, 2, heads, width)
             self._cross.append((padded_heads(both[:, :, 0]).mT, padded_heads(both[:, :, 1])))
-        self._ancestry = Ancestry()
-        self._past: list[list[Tensor]] = []
 
-    @torch.inference_mode()
-    def start_window(self, window: slice) -> Tensor:
-        self._ancestry = Ancestry()
-        self._past = [[] for _ in self._weights.layers]
+    def _first(self) -> Tensor:
         tokens = torch.full((self._batch, 1), self._weights.start_token, device=self._cross_bias.device)
-        return self._log_probs(self._forward(tokens)[:, 0], window)
-
-    @torch.inference_mode()
-    def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        self._ancestry.advance(parents)
-        return self._log_probs(self._forward(tokens), window)
+        return self._forward(tokens)[:, 0]
 
     def _log_probs(self, states: Tensor, window: slice) -> Tensor:
         """[..., n] log-probabilities of the tokens ``window`` at the newest position; a level head has its own only."""
         if not self._weights.levels:
-            return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
+            return super()._log_probs(states, window)
         level, head = self._weights.levels[len(self._ancestry)]
         inside = slice(window.start - level.start, window.stop - level.start)
         return window_log_probs(states, head, level.stop - level.start, inside)

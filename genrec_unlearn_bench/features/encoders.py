@@ -43,11 +43,8 @@ def encode_plain(
     *,
     device: str = "cpu",
 ) -> NDArray[np.float32]:
-    """Embed the items' texts: [N, D] float32, rows of unit length (zero rows where the text gave nothing).
-
-    Args:
-        fields: Fields of the text, in order (see ``ItemTable.plain_text``).
-    """
+    """Embed the items' texts (``ItemTable.plain_text`` of the fields): [N, D] float32, rows of unit length, zero rows
+    where the text gave nothing."""
     return encode_texts(items.plain_text(fields), spec, progress or Progress(), device)
 
 

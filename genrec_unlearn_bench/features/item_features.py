@@ -17,18 +17,14 @@ _FILE = "embeddings.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ItemFeatures:
-    """Embeddings of the items' texts, plain and with the concept scrubbed.
-
-    Attributes:
-        plain: [N, D] float32, rows of unit length (zero rows where the text gave nothing).
-        scrubbed: [N, D] float32, the same encoder (fitted on the scrubbed texts where it has to be fitted) on texts
-            from which the task's concept was removed.
-        encoder: Key of the encoder, as in the result record.
-    """
+    """Embeddings of the items' texts, plain and with the concept scrubbed."""
 
     plain: NDArray[np.float32]
+    """[N, D], rows of unit length (zero rows where the text gave nothing)."""
     scrubbed: NDArray[np.float32]
+    """[N, D] of the texts without the task's concept, on which the encoder was fitted where it has to be."""
     encoder: str
+    """Key of the encoder, as in the result record."""
 
     @cached_property
     def digest(self) -> str:

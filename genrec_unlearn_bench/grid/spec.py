@@ -3,7 +3,7 @@
 Scalars follow YAML 1.2's core schema. YAML 1.1, which most Python libraries implement, would read the seeds ``1:5`` as
 65 (a number to the base 60), the value ``off`` as false and ``1e-4`` as a string.
 
-A context (``reader.Names``) expands names, groups and patterns and checks matches while a file is validated; without
+A context (``expand.Names``) expands names, groups and patterns and checks matches while a file is validated; without
 one, names stand for themselves.
 """
 

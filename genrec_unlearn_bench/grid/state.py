@@ -31,7 +31,7 @@ from pydantic import ConfigDict, ValidationError
 from genrec_unlearn_bench.config import StrictModel, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
-from genrec_unlearn_bench.grid.reader import read_grid
+from genrec_unlearn_bench.grid.expand import read_grid
 from genrec_unlearn_bench.grid.spec import Job
 
 OPTION = "--cache-dir"

@@ -33,36 +33,29 @@ Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"
 def expand_names(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backbones and methods of a call; the backbone ``all`` stands for every one.
-
-    Raises UsageError where none is named, or where ``shared`` changes one configuration and the call names several.
-    """
+    """Backbones (``all``: every one) and methods of a call. Raises UsageError where none is named, or several are and
+    ``shared`` changes the configuration of one."""
     backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
-    if not backbones:
-        raise UsageError("no backbone was named", hint="--backbone tiger, for example (bench ls backbones)")
-    if len(backbones) > 1 and (shared.backbone_set or shared.sid_set):
-        raise UsageError(
-            f"--set-backbone and --set-sid change one backbone's configuration, and this call names {len(backbones)}",
-            hint="make one call for each backbone; finished stages are shared",
-        )
-    if not methods:
-        raise UsageError("no method was named", hint="--method tracer, for example (bench ls methods)")
+    for kind, names, example in (("backbone", backbones, "tiger"), ("method", methods, "tracer")):
+        if not names:
+            raise UsageError(f"no {kind} was named", hint=f"--{kind} {example}, for example (bench ls {kind}s)")
     changed = [name for name in methods if name not in REFERENCE_ROWS]
-    if shared.method_set and len(changed) != 1:
-        raise UsageError(
-            f"--set changes one method's configuration, and this call names {len(changed) or 'none'}",
-            hint="make one call for each method; finished stages are shared",
-        )
+    for kind, options, names, fields in (
+        ("backbone", "--set-backbone and --set-sid change", backbones, {**shared.backbone_set, **shared.sid_set}),
+        ("method", "--set changes", changed, shared.method_set),
+    ):
+        if fields and len(names) != 1:
+            raise UsageError(
+                f"{options} one {kind}'s configuration, and this call names {len(names) or 'none'}",
+                hint=f"make one call for each {kind}; finished stages are shared",
+            )
     return backbones, tuple(methods)
 
 
 def cells_of(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str], seeds: Sequence[int]
 ) -> list[RunRequest]:
-    """Reference rows first, then the methods, each once, for every backbone and seed.
-
-    Raises UsageError as ``expand_names`` does.
-    """
+    """Reference rows first, then the methods, each once, for every backbone and seed. Raises as ``expand_names``."""
     backbones, methods = expand_names(shared, backbones, methods)
     names = dict.fromkeys([*(FIRST_ROWS if shared.oracle_seeds else FIRST_ROWS[:1]), *methods])
     rows = [(name, {} if name in REFERENCE_ROWS else shared.method_set) for name in names]
@@ -77,19 +70,10 @@ def cells_of(
 def run_cells(
     requests: Sequence[RunRequest], store: StageStore, progress: Progress, tracked: Tracked | None = None
 ) -> tuple[list[FinishedRun], Failed]:
-    """Run cells one after the other; one that fails does not stop the rest, unless nothing else can work either.
+    """Run cells one after the other; returns results, and requests that failed with the reason.
 
-    With several backbones, one that cannot serve a method, or fails by itself, does not stop the others.
-
-    Args:
-        tracked: Gives the progress under which a cell is computed.
-
-    Returns:
-        Results, and requests that failed with the reason.
-
-    Raises:
-        UsageError: A request is wrong; nothing was done.
-        BenchError: The only cell failed, or what all others need.
+    One that fails does not stop the rest, nor does a backbone that cannot serve a method. Raises UsageError before
+    anything is done, BenchError where the only cell failed or what all others need.
     """
     several = len({request.backbone for request in requests}) > 1
     cells = [(request, find_finished(request, store)) for request in requests]
@@ -135,7 +119,7 @@ def run_cells(
 
 
 def _sort(request: RunRequest) -> tuple[str, bool]:
-    """Cells of a call that take about as long as each other: the first rows train, methods do not."""
+    """The same for cells that take about as long: the first rows train, methods do not."""
     return request.backbone, request.method in FIRST_ROWS
 
 

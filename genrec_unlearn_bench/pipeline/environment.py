@@ -13,12 +13,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -52,14 +51,10 @@ def resolve_device(wanted: str) -> str:
 
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(wanted).type
-    except RuntimeError:
-        raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0") from None
-    if kind == "cuda" and not torch.cuda.is_available():
+    if re.fullmatch(r"cpu|cuda(:\d+)?", wanted) is None:
+        raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0")
+    if wanted != "cpu" and not torch.cuda.is_available():
         raise UsageError("this machine has no CUDA device that torch can use", hint="use --device cpu or auto")
-    if kind not in ("cpu", "cuda"):
-        raise UsageError(f"the device {wanted!r} is not supported", hint="use auto, cpu, cuda or cuda:0")
     return wanted
 
 
@@ -83,27 +78,26 @@ def default_threads() -> int:
 def determinism(threads: int) -> Iterator[None]:
     """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
 
-    Everything is restored afterwards. On CPU the same seed then gives the same numbers to the bit, for the same number
-    of threads; on GPU kernels without a deterministic form only warn.
+    On CPU the same seed then gives the same numbers to the bit; on GPU kernels without a deterministic form only warn.
     """
     import torch
 
     # cuBLAS reads it when its first handle is made; without it deterministic matrix products are refused.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.get_num_threads()
+    before, memory = torch.get_num_threads(), torch.utils.deterministic
     was = (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
-    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    fill = memory.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory only guards against reading it uninitialised, and costs time.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         with torch.random.fork_rng():
             yield
     finally:
         torch.set_num_threads(before)
         torch.use_deterministic_algorithms(was[0], warn_only=was[1])
-        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+        memory.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
 
 
 def precision(device: str) -> str:
@@ -138,38 +132,26 @@ def arithmetic() -> dict[str, str]:
     import torch
     from threadpoolctl import threadpool_info
 
-    found = {"cpu_capability": torch.backends.cpu.get_cpu_capability()}
     blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
-    found["torch_blas"] = blas.group(1) if blas else "unknown"
     built = numpy.show_config(mode="dicts") or {}
-    found["numpy_blas"] = str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
     # OpenBLAS chooses its kernels by the processor, or by $OPENBLAS_CORETYPE; semantic IDs differ between two choices.
     chosen = {library["architecture"] for library in threadpool_info() if "architecture" in library}
-    found["blas_kernels"] = ", ".join(sorted(map(str, chosen))) or "default"
-    found["interop_threads"] = str(torch.get_num_interop_threads())
-    return found
+    return {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch_blas": blas.group(1) if blas else "unknown",
+        "numpy_blas": str(built.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")),
+        "blas_kernels": ", ".join(sorted(map(str, chosen))) or "default",
+        "interop_threads": str(torch.get_num_interop_threads()),
+    }
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Installed versions by package; those that are not installed are left out."""
     found = {}
     for package in packages:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
-
-
-class VersionMismatch(NamedTuple):
-    """An installed package whose version is not the lock's."""
-
-    package: str
-    installed: str
-    locked: str
-
-    def __str__(self) -> str:
-        return f"{self.package} {self.installed} (lock {self.locked})"
 
 
 @cache
@@ -180,37 +162,28 @@ def locked_versions() -> dict[str, str]:
     return {canonicalize_name(name.strip()): version.strip() for name, equals, version in pairs if equals}
 
 
-def version_mismatches(packages: Iterable[str] | None = PACKAGES) -> tuple[VersionMismatch, ...]:
-    """Installed packages that differ from the lock.
-
-    Args:
-        packages: By default those that can change a number; None for all that are locked.
-    """
+def version_mismatches(packages: Iterable[str] = PACKAGES) -> dict[str, tuple[str, str]]:
+    """Installed and locked version of the packages where the two differ."""
     locked = locked_versions()
-    installed = versions(sorted(locked) if packages is None else packages)
-    wanted = {package: locked.get(canonicalize_name(package)) for package in installed}
+    found = {name: (version, locked.get(canonicalize_name(name))) for name, version in versions(packages).items()}
     # A local build of the same release (2.13.0+cpu) is the locked version.
-    return tuple(
-        VersionMismatch(package, version, lock)
-        for package, version in installed.items()
-        if (lock := wanted[package]) is not None and version.partition("+")[0] != lock.partition("+")[0]
-    )
+    return {
+        name: (version, lock)
+        for name, (version, lock) in found.items()
+        if lock is not None and version.partition("+")[0] != lock.partition("+")[0]
+    }
 
 
 def format_version_mismatches() -> str:
     """A line for the user; empty where nothing differs."""
-    found = version_mismatches()
-    return f"environment differs from the lock: {', '.join(map(str, found))}" if found else ""
+    found = [f"{name} {own} (lock {locked})" for name, (own, locked) in version_mismatches().items()]
+    return f"environment differs from the lock: {', '.join(found)}" if found else ""
 
 
 @dataclass
 class Reading:
-    """Cost of a block, filled in when the block ends.
-
-    Attributes:
-        seconds: Wall-clock, with the GPU's queue drained at both ends.
-        peak_memory_mib: Peak resident memory of the process on CPU, peak allocated memory of the device on GPU.
-    """
+    """Cost of a block, filled in when it ends: wall-clock with the GPU's queue drained at both ends, and the peak
+    resident memory of the process on CPU, or allocated memory of the device on GPU."""
 
     seconds: float = 0.0
     peak_memory_mib: float = 0.0
@@ -218,15 +191,14 @@ class Reading:
 
 @contextmanager
 def metered(device: str) -> Iterator[Reading]:
-    """Measure the block. The reading is complete once the block has ended, also when it failed."""
+    """Measure the block; the reading is complete also when it failed."""
     reading = Reading()
-    on_gpu = device.startswith("cuda")
-    with _gpu_memory(device, reading) if on_gpu else _resident_memory(reading):
+    with _gpu_memory(device, reading) if device.startswith("cuda") else _resident_memory(reading):
         began = time.perf_counter()
         try:
             yield reading
         finally:
-            if on_gpu:
+            if device.startswith("cuda"):
                 import torch
 
                 torch.cuda.synchronize(device)
@@ -249,14 +221,16 @@ def _gpu_memory(device: str, reading: Reading) -> Iterator[None]:
 def _resident_memory(reading: Reading) -> Iterator[None]:
     import psutil
 
-    process = psutil.Process()
-    done = threading.Event()
-    peak = [process.memory_info().rss]
+    process, done = psutil.Process(), threading.Event()
+
+    def look() -> None:
+        reading.peak_memory_mib = max(reading.peak_memory_mib, process.memory_info().rss / MIB)
 
     def watch() -> None:
         while not done.wait(INTERVAL):
-            peak[0] = max(peak[0], process.memory_info().rss)
+            look()
 
+    look()
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
@@ -264,31 +238,27 @@ def _resident_memory(reading: Reading) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-        reading.peak_memory_mib = max(peak[0], process.memory_info().rss) / MIB
+        look()
 
 
 def _processor() -> str:
     # platform.processor() is empty on most Linux systems.
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    with suppress(OSError):
+        found = re.search(r"^model name\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        return found.group(1).strip() if found else platform.machine()
+    return platform.processor() or platform.machine()
 
 
 def _commit() -> tuple[str | None, bool | None]:
     """Commit of this package's own repository and whether it has changes; None for an installed wheel."""
-    here = Path(__file__).resolve().parents[1]
-    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None
-    commit = _git(here, "rev-parse", "HEAD")
-    status = _git(here, "status", "--porcelain", "--untracked-files=no")
-    return commit, None if status is None else bool(status)
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    return _git("rev-parse", "HEAD"), None if status is None else bool(status)
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(folder), *arguments]
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(Path(__file__).resolve().parents[1]), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):

@@ -7,18 +7,16 @@ is nested too deeply and exceptions inside the user's own method file are theirs
 from __future__ import annotations
 
 import errno
-import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import genrec_unlearn_bench
 from genrec_unlearn_bench.errors import BenchError, OutOfMemory, StorageError
 from genrec_unlearn_bench.files import storage_error
-from genrec_unlearn_bench.registry import FILE_MODULE, METHOD_PACKAGE
+from genrec_unlearn_bench.registry import FILE_MODULE
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
@@ -51,8 +49,8 @@ def to_user_error(fault: BaseException) -> BenchError:
     if refusal is not None:
         return refusal
     frames = traceback.extract_tb(fault.__traceback__)
-    frame = _method_frame(frames)
-    if frame is not None:
+    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
+    if (frame := next((frame for frame in reversed(frames) if frame.filename in files), None)) is not None:
         line = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
         return BenchError(
             f"the method failed: {line}: {type(fault).__name__}: {_first_line(fault)}",
@@ -81,11 +79,8 @@ def to_user_error(fault: BaseException) -> BenchError:
 
 def is_out_of_memory(fault: BaseException) -> bool:
     """Whether a fault says that memory ran out."""
-    if isinstance(fault, MemoryError):
-        return True
-    return isinstance(fault, RuntimeError | OSError | ImportError) and any(
-        sign in str(fault).lower() for sign in _SIGNS
-    )
+    told = isinstance(fault, RuntimeError | OSError | ImportError)
+    return isinstance(fault, MemoryError) or (told and any(sign in str(fault).lower() for sign in _SIGNS))
 
 
 @contextmanager
@@ -104,20 +99,6 @@ def enough_memory(work: str, *, device: str) -> Iterator[None]:
         raise OutOfMemory(
             f"memory is exhausted on {device} during {work}: {_first_line(fault)}", hint=MEMORY_HINT
         ) from fault
-
-
-def _method_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """The innermost frame in the file of a method that does not ship with the suite; None where there is none.
-
-    An exception inside the suite that such a method called with wrong arguments is the method's as well.
-    """
-    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
-    suite = importlib.util.find_spec(METHOD_PACKAGE)
-    folders = [*genrec_unlearn_bench.__path__, *((suite and suite.submodule_search_locations) or ())]
-    for frame in frames:
-        if frame.name == "unlearn" and not any(Path(frame.filename).is_relative_to(folder) for folder in folders):
-            files.add(frame.filename)
-    return next((frame for frame in reversed(frames) if frame.filename in files), None)
 
 
 def _refusal(fault: BaseException) -> StorageError | None:

@@ -11,7 +11,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import MeasurementStages, evaluate_stage
+from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage, measurement_stages
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
@@ -42,10 +42,8 @@ def build_result(
 
     Args:
         memo: Keeps what cells of a grid share, so that it is built and hashed once; give the same one for all cells.
-        download: Whether missing dataset files are downloaded, as their digests are part of the keys.
-
-    Raises:
-        DataMissing: The dataset's files are nowhere and could not be had.
+        download: Whether missing dataset files are downloaded, as their digests are part of the keys; else, and where
+            they cannot be had, DataMissing is raised.
     """
     known: Memo = {} if memo is None else memo.setdefault((resolved.seed, resolved.shared), {})
 
@@ -56,7 +54,7 @@ def build_result(
         return found
 
     def measured(role: str, model: Stage, as_untrained: bool = False) -> dict[str, Stage]:
-        stages = MeasurementStages(resolved, data, sids, model, as_untrained).build()
+        stages = measurement_stages(resolved, data, sids, model, as_untrained=as_untrained)
         return {f"measured {name} of {role}": stage for name, stage in stages.items()}
 
     data, sids, original, retrained = shared(
@@ -97,42 +95,35 @@ def recommender_stages(
     """
     data = data_stages(resolved, progress, download=download)
     training, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
-    tokenised = training.sids()
-    original = training.fit("original", tokenised)
-    sids = served_sids(resolved, tokenised, original)
+    sids = training.sids()
+    original = training.fit("original", sids)
+    if resolved.backbone.trains_tokenizer:
+        # Oracles and measurements are in the IDs that the original serves with, here those it was trained with.
+        sids = replace(original, load=lambda inputs, folder: load_table(folder / MODEL / "sids"), keep=True)
     numbers = range(max(1, resolved.request.oracle_seeds))
     return data, sids, original, [cleaned.fit("retrain", sids, number=number) for number in numbers]
-
-
-def served_sids(resolved: ResolvedRequest, tokenised: Stage, original: Stage) -> Stage:
-    """The semantic IDs that the original recommender serves with: the space of oracles and measurements.
-
-    They are the tokenizer's own, except where the backbone trains its tokenizer as well (ETEGRec).
-    """
-    if not resolved.backbone.trains_tokenizer:
-        return tokenised
-    return replace(original, load=lambda inputs, folder: load_table(folder / MODEL / "sids"), keep=True)
 
 
 def _row(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, retrained: list[Stage]
 ) -> tuple[Stage, dict[str, Stage]]:
-    name = resolved.entry.name
+    """The stage of the row itself, and the models and evaluations of a stream by role."""
     if resolved.method is not None and resolved.request.requests > 1:
         row, evaluations = stream_stages(resolved, data, sids, original)
         steps = {f"step {number}": stage for number, stage in enumerate(row.inputs.values(), start=1)}
         return row, steps | {f"scores of step {n}": stage for n, stage in enumerate(evaluations, start=1)}
     if resolved.method is not None:
         return unlearn_stage(resolved, data, sids, original), {}
-    if name == "original":
-        return original, {}
-    if name == "retrain":
-        return retrained[0], {}
-    if name == "retrain-full":
-        cleaned = TrainingStages(resolved, data, cleaned=True)
-        return cleaned.fit("retrain-full", cleaned.sids()), {}
-    if name == "popularity":
-        return TrainingStages(resolved, data).popularity(), {}
-    if name == "sasrec":
-        return TrainingStages(resolved, data).sasrec(), {}
-    raise BenchError(f"the reference row {name!r} has no recipe")
+    whole, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
+    match resolved.entry.name:
+        case "original":
+            return original, {}
+        case "retrain":
+            return retrained[0], {}
+        case "retrain-full":
+            return cleaned.fit("retrain-full", cleaned.sids()), {}
+        case "popularity":
+            return whole.popularity(), {}
+        case "sasrec":
+            return whole.sasrec(), {}
+    raise BenchError(f"the reference row {resolved.entry.name!r} has no recipe")

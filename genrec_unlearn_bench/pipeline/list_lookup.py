@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,11 +42,11 @@ class RunLists:
     per_user: pd.DataFrame
 
     def users(self, group: Group) -> IntArray:
-        """[M] user of each example of a group."""
+        """[M]"""
         return self._column(group, "user")
 
     def targets(self, group: Group) -> IntArray:
-        """[M] target of each example."""
+        """[M]"""
         return self._column(group, "target")
 
     def ranks(self, group: Group, beam: int) -> IntArray:
@@ -60,12 +60,7 @@ class RunLists:
 
 
 def find_lists(record: RunRecord, store: StageStore) -> RunLists:
-    """The lists of a run.
-
-    Raises:
-        DataMissing: The cache does not hold them: the run was made elsewhere, or the stage is gone.
-        UsageError: There are none, as the model's weights are not finite.
-    """
+    """The lists of a run. Raises DataMissing where the cache does not hold them, UsageError where there are none."""
     if not record.per_user_digest:
         raise UsageError(
             "this run recommends nothing: its model's weights are not finite",
@@ -81,33 +76,25 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
     return load_dataset(_stage(record, "dataset", "dataset", store).path)
 
 
-@dataclass(frozen=True)
-class Exported:
-    """One file.
-
-    Attributes:
-        lines: Number of filled places of all lists, or of test examples.
-        queries: Number of test examples of the group.
-    """
+class Exported(NamedTuple):
+    """A file, its number of lines, and the number of test examples of its group."""
 
     name: str
     text: str
     lines: int
     queries: int
 
-    @classmethod
-    def of(cls, name: str, lines: Iterator[str], queries: int) -> Exported:
-        written = list(lines)
-        return cls(name, "".join(f"{line}\n" for line in written), len(written), queries)
+
+def _exported(name: str, lines: Iterator[str], queries: int) -> Exported:
+    written = list(lines)
+    return Exported(name, "".join(f"{line}\n" for line in written), len(written), queries)
 
 
 def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
     """``<group>.qrels``, and ``<group>.beam<beam>.run`` for every beam; nothing for a group without examples.
 
-    The query of a line is the row of the group's test example, which is the same in all runs of a task.
-
-    Args:
-        ids: The items' own identifiers (``check_names`` first); None writes their row numbers.
+    The query of a line is the row of the group's test example, which is the same in all runs of a task. Items are
+    written as ``ids`` (``check_names`` first), or by their row numbers.
     """
     cell = found.record.cell
     # The columns are separated by blanks.
@@ -119,8 +106,8 @@ def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]
             continue
         if group not in written:
             written.add(group)
-            yield Exported.of(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
-        yield Exported.of(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
+            yield _exported(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
+        yield _exported(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
 
 
 def check_names(ids: Sequence[str]) -> None:
@@ -130,9 +117,8 @@ def check_names(ids: Sequence[str]) -> None:
         column = "_".join(name.split())
         if not column or column in seen:
             clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
-            raise UsageError(
-                f"the dataset's own item ids cannot be written to a TREC file: {clash}", hint="use --ids rows"
-            )
+            what = f"the dataset's own item ids cannot be written to a TREC file: {clash}"
+            raise UsageError(what, hint="use --ids rows")
         seen[column] = name
 
 

@@ -75,9 +75,8 @@ class RunRequest(StrictModel):
             if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
                 words += [f"--{name.replace('_', '-')}", text]
-        changes = {"": self.method_set, "-backbone": self.backbone_set}
-        changes |= {"-sid": self.sid_set, "-measure": self.measure_set}
-        for part, fields in changes.items():
+        parts = (("", self.method_set), ("-backbone", self.backbone_set))
+        for part, fields in (*parts, ("-sid", self.sid_set), ("-measure", self.measure_set)):
             for name, value in fields.items():
                 words += [f"--set{part}", f"{name}={'null' if value is None else value}"]
         return words

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
-from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
-from genrec_unlearn_bench.errors import CapabilityMissing, UnknownName, UsageError
+from genrec_unlearn_bench.errors import CapabilityMissing, UsageError
 from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
 from genrec_unlearn_bench.evaluation.ulira import LEAST
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
@@ -43,14 +42,8 @@ from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMetho
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-ENCODERS = {
-    Scale.SMOKE: "tfidf",
-    Scale.SMALL: "tfidf",
-    # TIGER's encoder; TRACER names none. It has to be downloaded, so the small scales do without.
-    Scale.PAPER: "sentence-transformers/sentence-t5-base",
-    Scale.OFFICIAL: "sentence-transformers/sentence-t5-base",
-}
-"""Default text encoder of each scale; the demo's texts are made up and always take TF-IDF."""
+LARGE_ENCODER = "sentence-transformers/sentence-t5-base"
+"""TIGER's text encoder, TRACER names none. It has to be downloaded: small scales, and the demo, take TF-IDF."""
 
 DEMO = "demo"
 
@@ -69,8 +62,7 @@ class ConfigSource:
 
     Attributes:
         name: default, fixed or tuned; default for every reference row.
-        fields: Fields of the method's configuration.
-        where: Where they come from, as messages name it.
+        where: Where the fields come from, as messages name it.
         note: A note for the record.
         choice: The tuning behind it, where it is tuned; ``where`` is its file then.
     """
@@ -88,10 +80,8 @@ class ResolvedRequest:
 
     Attributes:
         request: As given, with the scale filled in.
-        capabilities: What a recommender of these configurations has.
-        method: The method with its configuration; None for a reference row.
+        method: None for a reference row.
         method_digest: blake2b-256 of the method's source file, or of the reference row's name.
-        source: Where the method's configuration comes from.
         measuring: Configurations of the suite's measurements beyond the core, by name.
         precision: Of training on a GPU, where it changes numbers; empty on CPU.
         shared: The same for all methods and seeds of a grid that have everything else in common.
@@ -101,10 +91,9 @@ class ResolvedRequest:
     task: TaskSpec
     dataset: DatasetSpec
     scale: Scale
-    backbone: type[Backbone]
+    backbone: type[Backbone[Any, Any]]
     backbone_config: BackboneConfig
     sid_config: SidConfig
-    capabilities: frozenset[Capability]
     entry: Entry
     method: UnlearningMethod[Any] | None
     method_config: MethodConfig
@@ -136,10 +125,6 @@ class ResolvedRequest:
         return self.request.seed
 
     @property
-    def data_dir(self) -> Path | None:
-        return self.request.data_dir
-
-    @property
     def hardware(self) -> dict[str, str]:
         """Device kind and precision, for keys: numbers differ between CPU and GPU, not between two GPUs' indices."""
         kind = self.device.partition(":")[0]
@@ -156,7 +141,7 @@ class ResolvedRequest:
 
 
 class Catalogue:
-    """Finds what requests name, each thing once: a grid of thousands of cells names a handful of tasks and methods.
+    """Finds what requests name, each thing once, as a grid of thousands of cells names a handful of tasks and methods.
 
     A file that changes meanwhile is not read again.
     """
@@ -165,21 +150,15 @@ class Catalogue:
         self._found: dict[Hashable, object] = {}
 
     def task(self, name: str, data_dir: Path | None = None) -> TaskSpec:
-        """As ``find_task``."""
-        known = self.tasks()
-        return known[name] if name in known else self.once(("task", name, data_dir), find_task, name, data_dir)
+        return self.tasks().get(name) or self.once(("task", name, data_dir), find_task, name, data_dir)
 
     def method(self, name: str) -> Entry:
-        """As ``find_method``."""
-        known = self.methods()
-        return known[name] if name in known else self.once(("method", name), find_method, name)
+        return self.methods().get(name) or self.once(("method", name), find_method, name)
 
     def tasks(self) -> dict[str, TaskSpec]:
-        """As ``data.tasks.tasks``."""
         return self.once("tasks", tasks)
 
     def methods(self) -> dict[str, Entry]:
-        """As ``registry.methods``."""
         return self.once("methods", methods)
 
     def once(self, key: Hashable, find: Callable[..., T], *arguments: Any) -> T:
@@ -195,9 +174,8 @@ def resolve(
 ) -> ResolvedRequest:
     """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it.
 
-    Args:
-        catalogue: Give the same one for all cells of a grid: what they share is resolved once.
-        source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
+    With the same ``catalogue`` for all cells of a grid, what they share is resolved once. ``source`` of the method's
+    configuration is the request's ruleset, if it is not given (a record's own).
     """
     catalogue = catalogue or Catalogue()
     shared = tuple([repr(value) if isinstance(value, dict) else value for value in _SHARED(request)])
@@ -230,7 +208,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
     sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
-    encoder = request.encoder or ENCODERS[Scale.SMOKE if of_demo else scale]
+    encoder = request.encoder or ("tfidf" if of_demo or scale in (Scale.SMOKE, Scale.SMALL) else LARGE_ENCODER)
     device = resolve_device(request.device)
     resolved = ResolvedRequest(
         request=request.model_copy(update={"scale": scale.value}),
@@ -240,7 +218,6 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         backbone=backbone,
         backbone_config=backbone_config,
         sid_config=sid_config,
-        capabilities=backbone.capabilities(backbone_config, sid_config),
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
@@ -264,9 +241,7 @@ def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) ->
     asked: dict[str, dict[str, Any]] = {name: {} for name in suite.measurements}
     for place, value in fields.items():
         name, _, field = place.partition(".")
-        if name not in asked:
-            raise UnknownName("measurement", name, asked)
-        asked[name][field] = value
+        asked[one_of("measurement", name, asked)][field] = value
     return {
         name: changed(find_measurement(name).config(scale), own, where=f"--set-measure {name}")
         for name, own in asked.items()
@@ -275,29 +250,34 @@ def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) ->
 
 def _check_shadows(resolved: ResolvedRequest) -> None:
     """Refuse shadow models that cannot be had. The size of a network from scratch shows once the original is there."""
-    shadows = resolved.request.shadows
-    if shadows < LEAST or shadows % 2:
-        raise UsageError(
+    shadows, config = resolved.request.shadows, resolved.backbone_config
+    pretrained = config.checkpoint if isinstance(config, MiniOneRecConfig) else None
+    faults = (
+        (
+            shadows < LEAST or shadows % 2,
             f"shadow models come in pairs, at least {LEAST} of them, and {shadows} were asked for",
-            hint="use --shadows 8, say",
-        )
-    if resolved.request.requests > 1:
-        raise UsageError(
+            "use --shadows 8, say",
+        ),
+        (
+            resolved.request.requests > 1,
             "shadow models follow one request, and the forget set is divided into several",
-            hint="leave out --shadows or --requests",
-        )
-    if not resolved.suite.holdout:
-        raise UsageError(
+            "leave out --shadows or --requests",
+        ),
+        (
+            not resolved.suite.holdout,
             f"shadow models belong to the suite 'full', and the suite is {resolved.suite.name!r}",
-            hint="use --suite full, or leave out --shadows",
-        )
-    config = resolved.backbone_config
-    if isinstance(config, MiniOneRecConfig) and config.checkpoint is not None:
-        raise UsageError(
-            f"the recommender is made of the language model {config.checkpoint}, and shadow models are trained of up "
-            f"to {MOST_SHADOW_PARAMETERS / 1e6:.0f} million parameters",
-            hint="leave out --shadows, or train from scratch (--set-backbone checkpoint=null)",
-        )
+            "use --suite full, or leave out --shadows",
+        ),
+        (
+            pretrained is not None,
+            f"the recommender is made of the language model {pretrained}, and shadow models are trained of up to "
+            f"{MOST_SHADOW_PARAMETERS / 1e6:.0f} million parameters",
+            "leave out --shadows, or train from scratch (--set-backbone checkpoint=null)",
+        ),
+    )
+    for wrong, what, hint in faults:
+        if wrong:
+            raise UsageError(what, hint=hint)
 
 
 def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] | None, MethodConfig, str]:
@@ -313,7 +293,7 @@ def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] |
 
 def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> None:
     """Refuse a method whose needs the backbone does not meet, or that does not serve the task's kind of request."""
-    missing = sorted(method.needs - before.capabilities)
+    missing = sorted(method.needs - before.backbone.capabilities(before.backbone_config, before.sid_config))
     if missing:
         ways = [method.without[capability] for capability in missing if capability in method.without]
         raise CapabilityMissing(
@@ -321,8 +301,7 @@ def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> Non
             f"{', '.join(missing)}",
             hint="; ".join([*ways, "choose another backbone, or a method that does without (bench ls methods)"]),
         )
-    task = before.task
-    if task.kind not in method.kinds:
+    if (task := before.task).kind not in method.kinds:
         raise CapabilityMissing(
             f"the method {method.name!r} does not serve requests of the kind {task.kind.value!r}, as {task.name!r} is",
             hint=f"use a task of the kind {' or '.join(sorted(method.kinds))}, or another method (bench ls methods)",
@@ -345,12 +324,11 @@ def _fixed(entry: Entry) -> ConfigSource:
     rules = shipped_fixed().methods
     if entry.name in rules:
         return ConfigSource("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
-    if entry.variant_of in rules:
-        # A variant changes something about its method, and should differ from it in nothing else.
-        fields = {**rules[entry.variant_of], **entry.fields}
-        note = f"not in the fixed ruleset: the entry of {entry.variant_of!r}, with the variant's own changes"
-        return ConfigSource("fixed", fields, f"{WHERE}, {entry.variant_of}", note)
-    return ConfigSource("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
+    if entry.variant_of not in rules:
+        return ConfigSource("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
+    # A variant changes something about its method, and should differ from it in nothing else.
+    note = f"not in the fixed ruleset: the entry of {entry.variant_of!r}, with the variant's own changes"
+    return ConfigSource("fixed", {**rules[entry.variant_of], **entry.fields}, f"{WHERE}, {entry.variant_of}", note)
 
 
 def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> ConfigSource:

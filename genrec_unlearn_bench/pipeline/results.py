@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
@@ -93,13 +92,8 @@ def write_result(
     losses: Path | None,
     tables: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
-    """Write a run's folder; the same run written again takes the old one's place. Returns the folder.
-
-    Args:
-        tables: Written to ``measurements/<name>.csv`` (``table_bytes``).
-
-    Raises StorageError where the file system refuses; then nothing is left behind, and what was there stays.
-    """
+    """Write a run's folder, with ``tables`` as ``measurements/<name>.csv``, in place of an older one. Raises
+    StorageError where the file system refuses; then what was there stays."""
     folder = result_folder(root, record)
     with atomic_folder(folder, "--results-dir", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
@@ -144,8 +138,7 @@ def record_text(record: RunRecord) -> str:
 
 def read_record(folder: Path) -> RunRecord:
     """The record of a run's folder, its tables checked. Raises CorruptArtefact."""
-    path = folder / RECORD
-    hint = "restore the folder, or run the command in its record again"
+    path, hint = folder / RECORD, "restore the folder, or run the command in its record again"
     try:
         record = RunRecord.model_validate_json(path.read_bytes())
     except OSError as fault:
@@ -212,38 +205,30 @@ class FinishedRun:
 
 def finished_run(root: Path, cell: Cell, key: str) -> FinishedRun | None:
     """The result of a cell under a key; None where there is none that is whole."""
-    folder = row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}"
-    if not looks_whole(folder):
-        return None
-    try:
-        record = read_record(folder)
-    except CorruptArtefact:
-        return None
-    return FinishedRun(record, folder, cached=True) if record.key == key else None
+    return _finished(row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}", key)
 
 
-class _Line(StrictModel):
-    cell: Cell
-    key: str
+def _finished(folder: Path, key: str) -> FinishedRun | None:
+    with suppress(CorruptArtefact):
+        if looks_whole(folder) and (record := read_record(folder)).key == key:
+            return FinishedRun(record, folder, cached=True)
+    return None
 
 
 def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
-    """The result of an earlier run of the same request, if it is there and whole; None where that takes a closer look.
-
-    Faults of the request are not reported here: resolving it does that.
-    """
-    try:
-        line = _Line.model_validate_json(_line_path(request, store).read_bytes())
-    except (BenchError, OSError, ValueError):
-        return None
-    return finished_run(request.results_dir, line.cell, line.key)
+    """The result of an earlier run of the same request, if it is there and whole; None where that takes a closer look,
+    as for a request that is wrong: resolving it reports that."""
+    with suppress(BenchError, OSError, ValueError):
+        folder, key = _line_path(request, store).read_text(encoding="utf-8").splitlines()
+        return _finished(request.results_dir / folder, key)
+    return None
 
 
 def remember_finished(request: RunRequest, store: StageStore, done: FinishedRun) -> None:
     """Let ``find_finished`` find a run. A store that cannot be written does without."""
-    line = _Line(cell=done.record.cell, key=done.record.key)
     with suppress(BenchError, OSError):
-        atomic_text(_line_path(request, store), line.model_dump_json() + "\n", "--cache-dir")
+        text = f"{done.folder.relative_to(request.results_dir)}\n{done.record.key}\n"
+        atomic_text(_line_path(request, store), text, "--cache-dir")
 
 
 def _line_path(request: RunRequest, store: StageStore) -> Path:
@@ -270,14 +255,10 @@ def _line_path(request: RunRequest, store: StageStore) -> Path:
         "read": [_stamps(Path(folder)) for folder in read],
     }
     text = json.dumps(content, sort_keys=True)
-    return store.root / "finished" / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.json"
+    return store.root / "finished" / hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int]]:
     """Name, size and time of every file below a folder; empty where it is none."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            status = path.stat()
-            found.append((path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns))
-    return found
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    return [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,19 +32,10 @@ from genrec_unlearn_bench.pipeline.results import (
     table_bytes,
     write_result,
 )
-from genrec_unlearn_bench.pipeline.stage import (
-    Inputs,
-    SessionCache,
-    Stage,
-    StageContext,
-    materialise,
-    read_notes,
-    topological,
-)
+from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, StageContext, materialise, read_notes, topological
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
-from genrec_unlearn_bench.pipeline.stages.requests import divide
-from genrec_unlearn_bench.pipeline.stages.stream import stream_metrics
+from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
 from genrec_unlearn_bench.progress import Progress, process_index
@@ -65,15 +56,9 @@ def run_cell(
     cache: SessionCache | None = None,
     source: ConfigSource | None = None,
 ) -> FinishedRun:
-    """Run one cell and write its result; a result that is there already is read instead.
+    """Run one cell and write its result, or read the one that is there; finished stages are kept if the run fails.
 
-    Args:
-        cache: What earlier cells of this session left in memory.
-        source: Where the method's configuration comes from, if not from the request's ruleset (a record's own).
-
-    Raises:
-        UsageError: The request itself is wrong; nothing was done.
-        BenchError: Data, storage or the run failed; finished stages are kept.
+    ``source`` of the method's configuration is the request's ruleset, if it is not given (a record's own).
     """
     resolved = resolve(request, source=source)
     done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
@@ -83,15 +68,9 @@ def run_cell(
 
 
 def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, served: bool = False) -> SidHealth:
-    """Health of the semantic IDs of a request's task; they are made if they are not in the store.
+    """Health of the semantic IDs of a request's task, made if they are not in the store.
 
-    Args:
-        served: The IDs that the original recommender serves with, which are others where the backbone trains its
-            tokenizer as well (ETEGRec). The original is trained if need be.
-
-    Raises:
-        UsageError: The request is wrong.
-        BenchError: Data or storage failed.
+    ``served``: of those that the original serves with, others where the backbone trains its tokenizer (ETEGRec).
     """
     resolved = resolve(request)
     context = StageContext(store, progress, device=resolved.device)
@@ -114,17 +93,17 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRu
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
         return done
+    inputs = Inputs(result, context)
     with determinism(resolved.threads):
-        _check_task(resolved, result, context)
+        _check_task(resolved, inputs)
         for stage in result.inputs.values():
             materialise(stage, context)
-        return _conclude(resolved, result, context)
+        return _conclude(resolved, inputs)
 
 
-def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext) -> None:
+def _check_task(resolved: ResolvedRequest, inputs: Inputs) -> None:
     """Raises before any training: ProtocolMismatch where the method was tuned when the task resolved to something else,
     UsageError where the forget set cannot be divided into so many requests."""
-    inputs = Inputs(result, context)
     if resolved.source.choice is not None:
         check_task(resolved.source.choice, inputs["task"].manifest.digest, path=Path(resolved.source.where))
     if resolved.request.requests > 1:
@@ -132,14 +111,12 @@ def _check_task(resolved: ResolvedRequest, result: Stage, context: StageContext)
         divide(prepared.split, prepared.dataset.items, resolved.request.requests)
 
 
-def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -> FinishedRun:
-    inputs = Inputs(result, context)
+def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> FinishedRun:
     prepared = prepare_task(inputs, resolved)
     cost = cost_of(resolved, inputs)
-    own, before = inputs["scores of row"], inputs["scores of original"]
-    oracles = [inputs[f"scores of {role}"] for role in _oracle_roles(inputs)]
+    own: Scores = inputs["scores of row"]
     extra = _extra_metrics(resolved, inputs) if own.measured else ExtraMetrics()
-    metrics = _metrics(own, before, oracles, extra) if own.measured else ()
+    metrics = _metrics(own, inputs, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else ExtraMetrics()
     metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
     faults = check_invariants(metrics)
@@ -150,7 +127,7 @@ def _conclude(resolved: ResolvedRequest, result: Stage, context: StageContext) -
             hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
         )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
-    record = build_record(resolved, context, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
+    record = build_record(resolved, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
     if process_index() > 0:
         return FinishedRun(record, result_folder(resolved.request.results_dir, record))
     folder = write_result(
@@ -168,7 +145,8 @@ def _oracle_roles(inputs: Inputs) -> list[str]:
     return [role for role in inputs.stage.inputs if role.partition(" ")[0] == "retrain"]
 
 
-def _metrics(own: Scores, before: Scores, oracles: Sequence[Scores], extra: ExtraMetrics) -> tuple[MetricValue, ...]:
+def _metrics(own: Scores, inputs: Inputs, extra: ExtraMetrics) -> tuple[MetricValue, ...]:
+    before, oracles = inputs["scores of original"], [inputs[f"scores of {role}"] for role in _oracle_roles(inputs)]
     values = (*own.values, *extra.values)
     further = extra.oracles or [()] * len(oracles)
     tables = None
@@ -235,7 +213,6 @@ def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
 
 def build_record(
     resolved: ResolvedRequest,
-    context: StageContext,
     inputs: Inputs,
     prepared: PreparedTask,
     *,
@@ -244,13 +221,12 @@ def build_record(
     tables: Mapping[str, bytes],
 ) -> RunRecord:
     """The record of one run, from the inputs of its stage ``result`` and the written tables of measurements."""
-    result = inputs.stage
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
     return RunRecord(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
-        key=result.key,
+        key=inputs.stage.key,
         cell=resolved.cell,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         dataset_digest=prepared.dataset.manifest.digest,
@@ -262,10 +238,10 @@ def build_record(
         sid_config=resolved.sid_config.model_dump(mode="json"),
         encoder=resolved.encoder.key,
         effective_batch_size=_batch_size(resolved),
-        stages=tuple(_stage_refs(result, context)),
+        stages=tuple(_stage_refs(inputs)),
         environment=describe(resolved.device, threads=resolved.threads),
         arithmetic=arithmetic(),
-        off_lock={one.package: one.locked for one in version_mismatches()},
+        off_lock={package: locked for package, (_, locked) in version_mismatches().items()},
         cost=cost,
         diverged=bool(notes["diverged"]) or not scores.measured,
         metrics=metrics,
@@ -279,18 +255,16 @@ def build_record(
     )
 
 
-def _stage_refs(result: Stage, context: StageContext) -> Iterable[StageRef]:
+def _stage_refs(inputs: Inputs) -> Iterable[StageRef]:
     """Every stage the result was built from, once, upstream first.
 
     An input of a stage that was there may be gone from the store; it is left out then.
     """
+    result, context = inputs.stage, inputs.context
     # A reference row is also a reference of itself; its evaluation is then the row's.
     titles = {result.inputs["scores of row"].key: "evaluation"}
-    for stage in topological([result]):
-        if stage is result:
-            continue
-        stored = context.cache.stages.get(stage.key)
-        found = stored or context.store.manifest(stage.name, stage.key)
+    for stage in topological(result.inputs.values()):
+        found = context.cache.stages.get(stage.key) or context.store.manifest(stage.name, stage.key)
         if found is not None:
             yield StageRef(
                 name=titles.get(stage.key, stage.title),
@@ -304,11 +278,8 @@ def _stage_refs(result: Stage, context: StageContext) -> Iterable[StageRef]:
 def _batch_size(resolved: ResolvedRequest) -> int:
     """Examples per optimiser step of whatever made the row, over all processes; 0 where nothing is trained so."""
     training: Any = getattr(resolved.backbone_config, "training", resolved.backbone_config)
-    for config in (resolved.method_config, training):
-        size = getattr(config, "batch_size", None)
-        if size is not None:
-            return int(size)
-    return 0
+    sizes = [getattr(config, "batch_size", None) for config in (resolved.method_config, training)]
+    return next((int(size) for size in sizes if size is not None), 0)
 
 
 def _notes(resolved: ResolvedRequest, prepared: PreparedTask, scores: Scores) -> Iterable[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.store.store import StageStore
 
 Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
-"""Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May
-return facts about the computation itself (seconds, memory), which the manifest keeps and no digest covers."""
+"""Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May return facts about the
+computation (seconds, memory), which the manifest keeps and no digest covers."""
 
 Load = Callable[[Any, Path], Any]
 """Called with the stage's ``Inputs`` and its folder."""
 
-NOTES = "notes.json"
+_NOTES = "notes.json"
 
 T = TypeVar("T")
 
@@ -48,8 +47,7 @@ class Stage:
         config: All settings, defaults filled in. Configuration models stand for their fields.
         inputs: Upstream stages by role.
         files: Digests of outside content: dataset files, a checkpoint, a method's source file.
-        compute: Makes the artefact.
-        load: Reads it, by default its folder; given the inputs as well, as an artefact need not repeat what they hold.
+        load: Reads the artefact, which need not repeat what the inputs hold; by default its folder.
         seed: Of torch's global generator (dropout) around ``compute``, derived with the stage's name; None where
             nothing is drawn from it. Part of the key through ``config`` where it matters.
         keep: Keep the loaded object in memory for the session; only for what nobody changes.
@@ -82,7 +80,6 @@ class Stage:
 
     @cached_property
     def key(self) -> str:
-        """blake2b-256 over the recipe, 64 hex digits."""
         return content_key(self.recipe)
 
     @property
@@ -115,44 +112,32 @@ def by_title(goal: Stage) -> dict[str, Stage]:
 
 
 class StageLog(Progress):
-    """Collects the steps and notes of one stage; bars and lines go to the run's progress."""
-
-    def __init__(self, outer: Progress, work: Path | None = None) -> None:
-        super().__init__(work=work)
-        self._outer = outer
-
-    def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        return self._outer.track(label, sequence, total=total)
-
-    def info(self, text: str) -> None:
-        self._outer.info(text)
-
-    def log(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        super().log(stage, step, losses)
-        self._outer.follow(stage, step, losses)
-
-    def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
-        self._outer.follow(stage, step, losses)
+    """Steps and notes of one stage; what is to be shown goes to the run's progress, ``outer``."""
 
     def write(self, folder: Path) -> None:
-        """Write ``losses.jsonl`` (one line a step) and ``notes.json``. A loss that is not finite becomes null."""
-        with (folder / LOSSES).open("w", encoding="utf-8") as handle:
-            for step in self.steps:
-                losses = {name: _finite(value) for name, value in step.losses.items()}
-                line = {"stage": step.stage, "step": step.step, "losses": losses}
-                handle.write(json.dumps(line, allow_nan=False) + "\n")
-        notes = {name: _finite(value) for name, value in self.notes.items()}
+        """Write ``losses.jsonl`` and ``notes.json``; numbers that JSON does not have become null."""
+        lines = ({"stage": step.stage, "step": step.step, "losses": _finite(step.losses)} for step in self.steps)
         steps = len(self.steps) if self.optimiser_steps is None else self.optimiser_steps
-        write_json(folder / NOTES, {"diverged": self.diverged, "steps": steps, "notes": notes})
+        write_log(folder, lines, {"diverged": self.diverged, "steps": steps, "notes": _finite(self.notes)})
+
+
+def write_log(folder: Path, lines: Iterable[Mapping[str, Any]], notes: Mapping[str, Any]) -> None:
+    """Write ``losses.jsonl``, one line a step with ``stage``, ``step`` and ``losses``, and ``notes.json``."""
+    text = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines)
+    (folder / LOSSES).write_text(text, encoding="utf-8")
+    write_json(folder / _NOTES, notes)
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
     """``notes.json`` of a stage: ``diverged``, ``steps`` and ``notes``."""
-    content: dict[str, Any] = json.loads((folder / NOTES).read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads((folder / _NOTES).read_text(encoding="utf-8"))
     return content
 
 
 def _finite(value: Any) -> Any:
+    """The value with null for every number that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -169,13 +154,6 @@ class SessionCache:
     stages: dict[str, StoredStage] = field(default_factory=dict)
     objects: dict[str, Any] = field(default_factory=dict)
 
-    def remember(self, key: str, make: Callable[[], T]) -> T:
-        """The object of a key, made once in a session."""
-        if key not in self.objects:
-            self.objects[key] = make()
-        found: T = self.objects[key]
-        return found
-
 
 @dataclass(eq=False)
 class StageContext:
@@ -185,7 +163,6 @@ class StageContext:
     what it finds or misses holds for all, and a stage is computed by the first alone unless it is ``distributed``.
 
     Attributes:
-        cache: What the session has in memory.
         made: Keys of the stages that this run computed.
         _alone: Whether this is the first process, computing a stage that the others wait for.
     """
@@ -209,7 +186,7 @@ class StageContext:
 
     def log(self, stage: Stage | None = None) -> StageLog:
         """A log for one stage; given the stage, with a folder to resume from after a kill."""
-        return StageLog(self.progress, None if stage is None else self.store.work(stage.name, stage.key))
+        return StageLog(outer=self.progress, work=self.store.work(stage.name, stage.key) if stage else None)
 
     def find(self, stage: Stage) -> StoredStage | None:
         """The stored stage, verified once in a session; None where it has to be made."""
@@ -245,7 +222,14 @@ class StageContext:
             with torch.random.fork_rng():
                 return stage.load(Inputs(stage, self), self.stored(stage).path)
 
-        return self.cache.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
+        return self.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """The object of a key, made once in a session."""
+        if key not in self.cache.objects:
+            self.cache.objects[key] = make()
+        found: T = self.cache.objects[key]
+        return found
 
     def _look_up(self, stage: Stage) -> StoredStage | None:
         found = self.cache.stages.get(stage.key)
@@ -272,7 +256,12 @@ class StageContext:
         with self.progress.computing(stage.name):
             if stage.seed is None:
                 return stage.compute(self, inputs, folder)
-            with seeded(stage), enough_memory(f"the stage {stage.name!r}", device=self.device):
+            import torch
+
+            # Dropout has no generator of its own. Set for each stage, its outcome does not depend on which others were
+            # found in the store.
+            with torch.random.fork_rng(), enough_memory(f"the stage {stage.name!r}", device=self.device):
+                torch.manual_seed(derive(stage.seed, "stage", stage.name))
                 return stage.compute(self, inputs, folder)
 
     def _made_in_step(self, stage: Stage) -> StoredStage:
@@ -307,50 +296,28 @@ class Inputs:
 
     def __init__(self, stage: Stage, context: StageContext) -> None:
         self.stage = stage
-        self._context = context
+        self.context = context
 
     def __contains__(self, role: str) -> bool:
         return role in self.stage.inputs
 
     def __getitem__(self, role: str) -> Any:
         """The loaded input. Drawing weights to load it leaves torch's generator as it was."""
-        return self._context.load(self.stage.inputs[role])
+        return self.context.load(self.stage.inputs[role])
 
     def stored(self, role: str) -> StoredStage:
-        return self._context.stored(self.stage.inputs[role])
+        return self.context.stored(self.stage.inputs[role])
 
     def model(self, role: str) -> Ranker:
-        """A ranker of its own, drawn from the stage's generator before its weights are read.
-
-        Part of the numbers: what a stage draws afterwards depends on it.
-        """
+        """A ranker of its own, drawn from the stage's generator before its weights are read: what the stage draws
+        afterwards depends on it."""
         upstream = self.stage.inputs[role]
-        found: Ranker = upstream.load(Inputs(upstream, self._context), self._context.stored(upstream).path)
+        found: Ranker = upstream.load(Inputs(upstream, self.context), self.context.stored(upstream).path)
         return found
-
-    def remember(self, key: str, make: Callable[[], T]) -> T:
-        return self._context.cache.remember(key, make)
-
-
-@contextmanager
-def seeded(stage: Stage) -> Iterator[None]:
-    """Set torch's global generator for a stage, and restore it afterwards.
-
-    Dropout has no generator of its own. Setting it for each stage makes a stage's outcome independent of which others
-    were found in the store.
-    """
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(stage.seed or 0, "stage", stage.name))
-        yield
 
 
 def materialise(goal: Stage, context: StageContext) -> StoredStage:
-    """Make a stage and what it needs, each from the store where it is there.
-
-    Nothing is made that only served a stage which is there.
-    """
+    """Make a stage and what it needs; nothing is made that only served a stage which is in the store."""
     seen: set[str] = set()
 
     def visit(stage: Stage) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -23,7 +22,7 @@ from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import Catalogue, ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.stage import SessionCache, Stage, StageContext, materialise, read_notes
-from genrec_unlearn_bench.pipeline.stages.evaluate import ValidationScores, validate_stage
+from genrec_unlearn_bench.pipeline.stages.evaluate import validate_stage
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import source_digest
@@ -61,16 +60,14 @@ class TuningRequest(StrictModel):
         return shlex.join([*words, "--trials", str(self.trials)])
 
 
-@dataclass(frozen=True)
-class Tuned:
+class Tuned(NamedTuple):
     """A choice, and its fields that differ from the method's (or variant's) defaults."""
 
     choice: Choice
     changes: Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
+class _Start(NamedTuple):
     """Start of the trials of one seed: the original, and its scores on the validation parts."""
 
     data: Mapping[str, Stage]
@@ -82,15 +79,19 @@ class _Start:
 def tune(
     request: TuningRequest, store: StageStore, progress: Progress | None = None, *, cache: SessionCache | None = None
 ) -> Tuned:
-    """Try the configurations of a method and choose one by the rule.
+    """Try the configurations of a method and choose one by the rule; finished trials are kept if one fails.
 
-    Raises:
-        UsageError: The request itself is wrong; nothing was done.
-        BenchError: Data, storage or a trial failed, or every trial diverged; finished trials are kept.
+    Raises UsageError for a request that is wrong, BenchError where data, storage or a trial failed or all diverged.
     """
     progress, catalogue = progress or Progress(), Catalogue()
     resolved = resolve(request.run, catalogue=catalogue)
-    space = _space(resolved)
+    entry = resolved.entry
+    if resolved.method is None:
+        raise UsageError(
+            f"{entry.name!r} is a reference row, there is nothing to tune",
+            hint="--method tracer, for example (bench ls methods)",
+        )
+    space = search_space(type(resolved.method), entry.name, entry.fields, resolved.request.method_set)
     configs = space.trials(request.trials)
     runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
     # A configuration that the backbone cannot serve shows before the first minute is spent.
@@ -110,17 +111,6 @@ def tune(
     return _tuned(request, resolved, [start.measured for start in starts], found, space, manifest)
 
 
-def _space(resolved: ResolvedRequest) -> SearchSpace:
-    """The search space of the resolved method or variant."""
-    if resolved.method is None:
-        raise UsageError(
-            f"{resolved.entry.name!r} is a reference row, there is nothing to tune",
-            hint="--method tracer, for example (bench ls methods)",
-        )
-    entry = resolved.entry
-    return search_space(type(resolved.method), entry.name, entry.fields, resolved.request.method_set)
-
-
 def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
     data, sids, original, _ = recommender_stages(resolved, context.progress)
     for stage in (*data.values(), sids):
@@ -138,27 +128,27 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
             f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own"
         )
     scores = _validated(resolved, data, sids, original, context)
-    if scores.not_finite:
+    if scores["not_finite"]:
         raise CorruptArtefact(
-            f"the original recommender's weights are not finite: {scores.not_finite}",
+            f"the original recommender's weights are not finite: {scores['not_finite']}",
             where=str(context.stored(original).path),
             hint="its training diverged: lower its learning rate (--set-backbone training.lr=…)",
         )
     return _Start(data, sids, original, _measured(resolved.seed, scores))
 
 
-def _measured(seed: int, scores: ValidationScores, **fields: Any) -> Measured:
+def _measured(seed: int, scores: Mapping[str, Any], **fields: Any) -> Measured:
     names = ("forget_hr", "retain_ndcg", "exposed_hr", "near_ndcg", "forget_hits", "exposed_hits")
-    numbers = {name: getattr(scores, name) for name in names}
-    return Measured(seed=seed, validate_seconds=scores.seconds, **numbers, **fields)
+    fields |= {name: scores.get(name) for name in names}
+    return Measured(seed=seed, validate_seconds=scores.get("seconds", 0.0), **fields)
 
 
 def _validated(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage, context: StageContext
-) -> ValidationScores:
+) -> Mapping[str, Any]:
     stage = validate_stage(resolved, data, model, sids)
     materialise(stage, context)
-    scores: ValidationScores = context.load(stage)
+    scores: Mapping[str, Any] = context.load(stage)
     return scores
 
 
@@ -171,8 +161,8 @@ def _try(
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
         stored = materialise(row, context)
         diverged = bool(read_notes(stored.path)["diverged"])
-        scores = ValidationScores() if diverged else _validated(resolved, start.data, start.sids, row, context)
-        diverged = diverged or bool(scores.not_finite)
+        scores = {} if diverged else _validated(resolved, start.data, start.sids, row, context)
+        diverged = diverged or bool(scores["not_finite"])
         seconds = float(stored.facts["seconds"])
         seeds.append(_measured(resolved.seed, scores, unlearn_seconds=seconds, diverged=diverged))
         if diverged:

@@ -28,7 +28,7 @@ from genrec_unlearn_bench.reporting.results import Result
 FloatArray = NDArray[np.float64]
 
 CORE = "core"
-"""The suite of which tables say nothing."""
+"""The suite that tables do not name."""
 
 
 @dataclass(frozen=True, order=True)

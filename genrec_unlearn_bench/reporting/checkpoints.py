@@ -21,13 +21,13 @@ from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
-from genrec_unlearn_bench.reporting.comparisons import SCHEMA_VERSION, PairedBlock, interval_text, names_of, numbers
+from genrec_unlearn_bench.reporting.comparisons import SCHEMA_VERSION, PairedBlock, interval_text, names_of
 from genrec_unlearn_bench.reporting.formats.grid import plain_grid
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM, UserComparison, compare_users
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import p_text, six, visible
+from genrec_unlearn_bench.reporting.wording import fields, p_text, six, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol
                 "first": pair.first,
                 "second": pair.second,
                 "difference": six(pair.found.estimate),
-                **numbers(pair.found, "low", "high", "p"),
+                **fields(pair.found, "low", "high", "p"),
                 **{name: getattr(pair.found, name) for name in ("rows", "users", "permutations")},
             }
             for pair in found

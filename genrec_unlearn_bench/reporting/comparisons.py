@@ -22,7 +22,7 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, counted, fixed, p_text, six, visible
+from genrec_unlearn_bench.reporting.wording import bare, counted, fields, fixed, p_text, six, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,18 +51,15 @@ class PairedMeasure:
 
 @dataclass(frozen=True, eq=False)
 class PairedBlock:
-    """Two rows of one block.
-
-    Attributes:
-        seeds: Those that both have a run of that did not diverge.
-        family: Tests that Holm corrects for.
-    """
+    """Two rows of one block."""
 
     block: Block
     first: Row
     second: Row
     seeds: tuple[int, ...]
+    """Those that both have a run of that did not diverge."""
     family: int
+    """Tests that Holm corrects for."""
     measures: tuple[PairedMeasure, ...]
     notes: tuple[str, ...]
 
@@ -80,8 +77,7 @@ def find_pair(board: Board, first: str, second: str) -> tuple[tuple[Block, Row, 
     if first == second:
         raise UsageError(f"{first!r} cannot be compared with itself", hint="name two different rows")
     pairs = [(block, _row(block, first), _row(block, second)) for block in board.blocks]
-    found = tuple((block, one, two) for block, one, two in pairs if one and two and one is not two)
-    if found:
+    if found := tuple((block, one, two) for block, one, two in pairs if one and two and one is not two):
         return found
     for name in (first, second):
         labels = sorted({row.label for row in everyone if row.method == name})
@@ -94,9 +90,8 @@ def find_pair(board: Board, first: str, second: str) -> tuple[tuple[Block, Row, 
 
 
 def _row(block: Block, name: str) -> Row | None:
-    exact = [row for row in block.rows if row.label == name]
     named = [row for row in block.rows if row.method == name]
-    return exact[0] if exact else named[0] if len(named) == 1 else None
+    return block.by_label.get(name) or (named[0] if len(named) == 1 else None)
 
 
 def compare_rows(
@@ -184,8 +179,7 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
     sides = [
         {
             "label": row.label,
-            **numbers(cell, "mean", "sd"),
-            "n": cell.n,
+            **fields(cell, "mean", "sd", "n"),
             "equivalence": cell.equivalence.verdict.value if cell.equivalence is not None else None,
         }
         for row, cell in zip((each.first, each.second), one.cells, strict=True)
@@ -194,11 +188,7 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
         "measure": one.measure.text,
         **dict(zip(("first", "second"), sides, strict=True)),
         "difference": six(found.estimate),
-        **numbers(found, "low", "high"),
-        "n": found.n,
-        **numbers(found, "p", "p_holm", "p_sign_flip", "effect"),
-        "exact": found.exact,
-        "verdict": found.verdict.value,
+        **fields(found, "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect", "exact", "verdict"),
         "detectable": six(one.detectable),
         "sentence": one.sentence,
     }
@@ -206,16 +196,11 @@ def _measure(one: PairedMeasure, each: PairedBlock) -> dict[str, Any]:
 
 def names_of(key: BlockKey) -> dict[str, str]:
     """Task, backbone, scale and ruleset, as documents have them."""
-    return {name: getattr(key, name) for name in ("task", "backbone", "scale", "ruleset")}
-
-
-def numbers(found: object, *names: str) -> dict[str, float | None]:
-    """Attributes with six significant digits."""
-    return {name: six(getattr(found, name)) for name in names}
+    return fields(key, "task", "backbone", "scale", "ruleset")
 
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
-    """Print every block: a line for each measure, what may be said, and what has to be known."""
+    """Print every block: a line for each measure, then sentences and notes."""
     from rich.text import Text
 
     heads = ("measure", "A", "B", "A - B", "p", "p Holm", "sign flip", "g", "seeds")
@@ -261,9 +246,8 @@ def _equivalence(one: PairedMeasure, each: PairedBlock, protocol: StatisticsProt
 
 
 def _mean(cell: Cell, places: int) -> str:
-    if cell.mean is None:
-        return "–"
-    return bare(fixed(cell.mean, places) + (f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""))
+    spread = f" ±{fixed(cell.sd, places)}" if cell.sd is not None else ""
+    return bare(fixed(cell.mean, places) + spread) if cell.mean is not None else "–"
 
 
 def interval_text(estimate: float, low: float | None, high: float | None, places: int) -> str:

@@ -46,7 +46,7 @@ from genrec_unlearn_bench.reporting.verdicts import (
     verdict_measures,
     verdicts,
 )
-from genrec_unlearn_bench.reporting.wording import counted, declared_controls, listed, six
+from genrec_unlearn_bench.reporting.wording import counted, declared_controls, fields, listed, six
 
 SCHEMA_VERSION = 2
 KEY_DIGITS = 10
@@ -138,17 +138,13 @@ def _declared_controls() -> frozenset[str]:
 def _measure(measure: Measure) -> dict[str, Any]:
     spec = measure.spec
     return {
-        **_attributes(measure, "metric", "group", "side", "beam"),
-        **_attributes(spec, "title", "unit"),
+        **fields(measure, "metric", "group", "side", "beam"),
+        **fields(spec, "title", "unit"),
         "better": measure.better,
         "decimals": decimals(spec),
         "range": rounded(spec.range),
         "about": spec.description,
     }
-
-
-def _attributes(found: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in names}
 
 
 def _table(table: Table, *, brief: bool) -> dict[str, Any]:
@@ -157,7 +153,7 @@ def _table(table: Table, *, brief: bool) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.layout.title,
-        **_attributes(table.key, "scale", "ruleset", "regime"),
+        **fields(table.key, "scale", "ruleset", "regime"),
         "caption": " ".join(table.layout.caption.split()),
         "layout": table.layout.name,
         "columns": [
@@ -187,7 +183,7 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
     found = _rows(rows, tested, protocol, brief=brief)
     cells = {m.text: _cells([each.cell(row, m) for row in rows], m, each, brief=brief) for m, each in analyses.items()}
     return {
-        **_attributes(block.key, "task", "backbone", "scale", "ruleset", "regime"),
+        **fields(block.key, "task", "backbone", "scale", "ruleset", "regime"),
         "setup": block.key.variant,
         "title": block.key.title,
         "seeds": block.seeds,
@@ -241,7 +237,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
 def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, Any]:
     source, first, role = row.first.source, row.first, role_of(row)
     shown = {
-        name: _filled({"verdict": one.outcome, **_attributes(one, "tone", "detail", "sentence")})
+        name: _filled({"verdict": one.outcome, **fields(one, "tone", "detail", "sentence")})
         for name, one in (("forgets", found.forgets), ("keeps", found.keeps), ("costs", found.costs))
     }
     out = {
@@ -280,10 +276,10 @@ def _run(run: Result, *, brief: bool) -> dict[str, Any]:
     if brief:
         return {"seed": run.seed, "key": run.key[:KEY_DIGITS]}
     return {
-        **_attributes(run, "seed", "key", "created", "diverged", "place", "command"),
+        **fields(run, "seed", "key", "created", "diverged", "place", "command"),
         "commit": _commit(run),
         "environment": _environment(run),
-        **_attributes(run, "notes", "suite_version"),
+        **fields(run, "notes", "suite_version"),
     }
 
 
@@ -354,9 +350,9 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
 def _across(each: Across) -> dict[str, Any]:
     return {
         "measure": each.measure.text,
-        **_attributes(each, "scale", "ruleset", "blocks"),
+        **fields(each, "scale", "ruleset", "blocks"),
         "statistic": each.found.statistic if each.found is not None else None,
         "p": each.found.p if each.found is not None else None,
         "standings": [{"method": s.label, "mean_rank": s.mean_rank, "letters": s.letters} for s in each.standings],
-        **_attributes(each, "sentence", "notes"),
+        **fields(each, "sentence", "notes"),
     }

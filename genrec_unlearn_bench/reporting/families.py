@@ -22,7 +22,7 @@ BoolArray = NDArray[np.bool_]
 LEAST_SEEDS = 2
 """Fewer are separable from nothing, so that they would be in every best set."""
 SHARE = 3
-"""A marked set holds at most one in so many of the ranked methods: a column that is bold throughout says nothing."""
+"""A marked set holds at most one in so many of the ranked methods: a column that is bold throughout shows nothing."""
 
 
 class Verdict(StrEnum):
@@ -204,7 +204,7 @@ def _order(
 ) -> Order:
     ranks = [(int(first), int(last)) for first, last in rank_intervals(better)]
     names = tie_groups(better | better.T) if letters else ("",) * len(rows)
-    # What is the same for everybody orders nobody.
+    # Ranks or letters that all rows share are not shown.
     ranked, grouped = len(set(ranks)) > 1, len(set(names)) > 1
     best, second = best_set(means, better), second_set(means, better)
     measured = np.isfinite(means)

@@ -56,7 +56,7 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
             raise fault
         kept = tuple(result for result in kept if chosen(_text(result, column), patterns))
     if every and not kept:
-        raise DataMissing("no result is of all that was asked for at once", hint="leave out one of the filters")
+        raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
     return kept
 
 

@@ -1,6 +1,6 @@
 """The leaderboard as one HTML file: template, styles, scripts and document, with a policy that lets nothing else in.
 
-It opens from a disk, an archive of supplementary material or a web server alike, and asks none of them for anything.
+It opens from a disk, an archive of supplementary material or a web server alike, and loads nothing from them.
 Verdicts and the pages of methods and tasks are static; scripts draw tables of numbers and the plot from the document.
 """
 

@@ -9,11 +9,11 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
@@ -34,6 +34,8 @@ from genrec_unlearn_bench.reporting.wording import (
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+
+Item = TypeVar("Item")
 
 PACKAGES = ("booktabs", "adjustbox")
 """What a document has to load."""
@@ -101,8 +103,12 @@ def render_latex(
 
 def _reported_float(block: str, found: Sequence[Beside]) -> str:
     titles = list(dict.fromkeys(pair.title for pair in found))
-    methods = dict.fromkeys(pair.method for pair in found)
-    cells = {(pair.method, pair.title): _reported_pair(pair) for pair in found}
+    cells: dict[str, dict[str, str]] = {}
+    for pair in found:
+        # The paper prints three places; more would be invented.
+        reported = fixed(pair.reported, 3) + (_BROKEN if pair.mark else "")
+        ours = fixed(pair.ours, pair.decimals) if pair.ours is not None else "--"
+        cells.setdefault(pair.method, {})[pair.title] = f"{reported} & {ours}"
     return template("reported.tex").render(
         environment="table*" if len(titles) > 3 else "table",
         caption=f"Reported numbers beside ours: {escape(block)}.",
@@ -111,15 +117,9 @@ def _reported_float(block: str, found: Sequence[Beside]) -> str:
         again=False,
         columns="l" + "rr" * len(titles),
         titles=[escape(title) for title in titles],
-        rows={escape(name): [cells.get((name, title), "-- & --") for title in titles] for name in methods},
+        rows={escape(name): [row.get(title, "-- & --") for title in titles] for name, row in cells.items()},
         notes=" ".join(escape(note) for note in beside_notes(found)),
     )
-
-
-def _reported_pair(pair: Beside) -> str:
-    # The paper prints three places; more would be invented.
-    reported = fixed(pair.reported, 3) + (_BROKEN if pair.mark else "")
-    return f"{reported} & {fixed(pair.ours, pair.decimals) if pair.ours is not None else '--'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,6 @@ class Page:
         width: Characters of its lines, roughly.
         sections: With all of the table's entries; ``columns`` says which are shown.
         continued: Whether the first section began on an earlier page.
-        number, total: 1, 1 where the table is in one piece.
     """
 
     columns: tuple[Column, ...]
@@ -147,15 +146,41 @@ def pages_of(table: Table) -> tuple[Page, ...]:
         column: _width(column, [line.entries[place] for section in table.sections for line in section.lines])
         for place, column in enumerate(table.columns)
     }
-    wide, widest = _wide_parts(table.columns, widths, WIDEST), WIDEST
+
+    def cut(most: float) -> list[list[Column]]:
+        return _parts(_groups(table.columns), widths.__getitem__, most, NAME_WIDTH)
+
+    wide, widest = cut(WIDEST), WIDEST
     # As many parts as are needed, and these of about one width.
-    while len(narrower := _wide_parts(table.columns, widths, widest - 4.0)) == len(wide) > 1:
+    while len(narrower := cut(widest - 4.0)) == len(wide) > 1:
         wide, widest = narrower, widest - 4.0
-    parts = [(part, rows) for part in wide for rows in _long_parts(table.sections)]
-    return tuple(
-        Page(columns, NAME_WIDTH + sum(widths[column] for column in columns), sections, continued, number, len(parts))
-        for number, (columns, (sections, continued)) in enumerate(parts, start=1)
-    )
+    lines = [[(section, line) for line in section.lines] for section in table.sections]
+    parts = [(columns, rows) for columns in wide for rows in _parts(lines, lambda _: 1, LINES)]
+    out = []
+    for number, (columns, rows) in enumerate(parts, start=1):
+        groups = groupby(rows, lambda row: row[0].title)
+        sections = tuple(Section(title, tuple(line for _, line in members)) for title, members in groups)
+        width = NAME_WIDTH + sum(widths[column] for column in columns)
+        continued = rows[0][1] is not rows[0][0].lines[0]
+        out.append(Page(tuple(columns), width, sections, continued, number, len(parts)))
+    return tuple(out)
+
+
+def _parts(
+    groups: Iterable[Sequence[Item]], size: Callable[[Item], float], most: float, start: float = 0.0
+) -> list[list[Item]]:
+    """Items in as few parts as are small enough, cut between groups where a group is not too large by itself."""
+    parts: list[list[Item]] = [[]]
+    used = start
+    for group in groups:
+        whole = sum(map(size, group))
+        for place, item in enumerate(group):
+            if parts[-1] and used + (whole if place == 0 else size(item)) > most:
+                parts.append([])
+                used = start
+            parts[-1].append(item)
+            used += size(item)
+    return parts
 
 
 def _width(column: Column, entries: Sequence[Entry]) -> float:
@@ -165,40 +190,6 @@ def _width(column: Column, entries: Sequence[Entry]) -> float:
     spread = max((len(bare(fixed(cell.sd, column.decimals))) for cell in cells if cell.sd is not None), default=-1)
     title = max(len(part) for part in _title_lines(column))
     return max(mean + 2.0 + 0.7 * (spread + 1), title) + GAP
-
-
-def _wide_parts(columns: Sequence[Column], widths: Mapping[Column, float], widest: float) -> list[tuple[Column, ...]]:
-    """Columns in as few parts as are narrow enough, cut between groups where a group is not too wide by itself."""
-    parts: list[list[Column]] = [[]]
-    used = NAME_WIDTH
-    for group in _groups(columns):
-        whole = sum(widths[column] for column in group)
-        for place, column in enumerate(group):
-            if parts[-1] and used + (whole if place == 0 else widths[column]) > widest:
-                parts.append([])
-                used = NAME_WIDTH
-            parts[-1].append(column)
-            used += widths[column]
-    return [tuple(part) for part in parts]
-
-
-def _long_parts(sections: Sequence[Section]) -> list[tuple[tuple[Section, ...], bool]]:
-    """Sections in as few parts as are short enough, each with whether its first section goes on from the last part."""
-    parts: list[tuple[list[Section], bool]] = [([], False)]
-    room = LINES
-    for section in sections:
-        lines = section.lines
-        if parts[-1][0] and len(lines) > room:
-            parts.append(([], False))
-            room = LINES
-        while lines:
-            taken, lines = lines[:room], lines[room:]
-            parts[-1][0].append(Section(section.title, taken))
-            room -= len(taken)
-            if lines:
-                parts.append(([], True))
-                room = LINES
-    return [(tuple(members), continued) for members, continued in parts]
 
 
 def _floats(table: Table) -> list[str]:
@@ -282,23 +273,20 @@ def _title_lines(column: Column) -> list[str]:
 def _sections(page: Page) -> list[dict[str, object]]:
     out = []
     for number, section in enumerate(page.sections):
-        lines = []
-        before = ""
-        for line in section.lines:
-            if line.kind == "reference" and not any(_says_something(entry) for entry in line.entries):
-                continue
-            first_method = before == "reference" and line.kind == "method"
-            lines.append({"first_method": first_method, "cells": _line(page, line)})
-            before = line.kind
+        shown = [line for line in section.lines if line.kind == "method" or any(map(_says_something, line.entries))]
+        lines = [
+            {"first_method": line.kind == "method" and place > 0 and shown[place - 1].kind == "reference"}
+            | {"cells": _line(page, line)}
+            for place, line in enumerate(shown)
+        ]
         title = escape(shorten(backbone_title(section.title)))
         out.append({"title": title, "continued": number == 0 and page.continued, "lines": lines})
     return out
 
 
 def _says_something(entry: Entry) -> bool:
-    return entry.row is not None and (
-        bool(entry.row.diverged) or (entry.cell is not None and entry.cell.mean is not None)
-    )
+    measured = entry.cell is not None and entry.cell.mean is not None
+    return entry.row is not None and (bool(entry.row.diverged) or measured)
 
 
 def _line(page: Page, line: Line) -> list[str]:

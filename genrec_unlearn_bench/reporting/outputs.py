@@ -53,20 +53,14 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a format can show of one call.
-
-    Attributes:
-        reported: Published numbers beside ours; None where they were not requested.
-        stem: Of file names: the layout's name.
-    """
+    """All that a format can show of one call."""
 
     board: Board
-    protocol: StatisticsProtocol
     tables: tuple[Table, ...]
     across: tuple[Across, ...]
     reported: tuple[Beside, ...] | None
+    """Published numbers beside ours; None where they were not requested."""
     baseline: str | None
-    stem: str
 
 
 def make_report(
@@ -102,7 +96,7 @@ def make_report(
             hint="take another --layout, or run what it shows",
         )
     compared, published = across(tables[0].analysis), beside(tables) if compare_reported else None
-    return Report(board, protocol, tables, compared, published, baseline, layout.name)
+    return Report(board, tables, compared, published, baseline)
 
 
 def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool = False) -> tuple[Output, ...]:
@@ -112,7 +106,7 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         standalone: LaTeX as a whole document.
         bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
     """
-    tables, stem, reported = report.tables, report.stem, report.reported
+    tables, stem, reported = report.tables, report.tables[0].layout.name, report.reported
     shown: dict[str, Any] = {"across": report.across, "reported": reported}
     out: list[Output]
     match format_:
@@ -129,7 +123,7 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         case "json":
             out = [Output(f"{stem}.json", render_json(tables, **shown))]
         case "html":
-            page = render_html(report.board, report.protocol, baseline=report.baseline, reported=reported)
+            page = render_html(report.board, tables[0].protocol, baseline=report.baseline, reported=reported)
             out = [Output("index.html", page), *_figures(report, "svg")]
         case "latex":
             out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone, reported=reported))]

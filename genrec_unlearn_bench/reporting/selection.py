@@ -17,6 +17,7 @@ from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table
+from genrec_unlearn_bench.reporting.wording import counted
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
         kept = [result for result in kept if chosen(getattr(result, field), patterns)]
     faults += unknown_names("method", wanted.methods, {result.method for result in results})
     hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, wanted.methods)}
-    note = f"{len(hidden)} methods that were not asked for; tests, ranks and best sets are among all of them"
+    note = f"{counted(len(hidden), 'method')} not selected; tests, ranks and best sets are among all of them"
     if not faults and kept:
         board = make_board(kept, protocol)
         faults += unknown_names("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
@@ -62,7 +63,7 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
         raise faults[0]
     if faults:
         raise UsageError("; ".join(fault.what for fault in faults), hint="; ".join(str(fault.hint) for fault in faults))
-    raise DataMissing("no result is of all that was asked for at once", hint="leave out one of the filters")
+    raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
 
 
 def narrowed(table: Table, wanted: Selection) -> Table:

@@ -282,27 +282,22 @@ EQUIVALENCE = {
 
 @dataclass(frozen=True)
 class Shown:
-    """The parts of one cell; empty where there is nothing to say.
-
-    Attributes:
-        number: The mean, or why there is none: – (not run, or not recorded), n/a (not measured), diverged.
-        spread: Standard deviation over the seeds, or the number of seeds where there is only one.
-        sign: Against the baseline.
-        oracle: Equivalence to the oracle.
-        rank: Interval of ranks and letters, for primary measures.
-    """
+    """The parts of one cell, empty where there is none."""
 
     number: str
+    """The mean, or why there is none: – (not run, or not recorded), n/a (not measured), diverged."""
     spread: str = ""
+    """Standard deviation over the seeds, or the number of seeds where there is only one."""
     sign: str = ""
-    oracle: str = ""
+    """Test against the baseline, and equivalence to the oracle."""
     rank: str = ""
+    """Interval of ranks and letters, for primary measures."""
     mark: Mark = Mark.PLAIN
 
     @property
     def tail(self) -> str:
         """All but the number, with single spaces."""
-        return " ".join(part for part in (self.spread, self.sign + self.oracle, self.rank) if part)
+        return " ".join(part for part in (self.spread, self.sign, self.rank) if part)
 
 
 def show(entry: Entry) -> Shown:
@@ -320,11 +315,6 @@ def show(entry: Entry) -> Shown:
         first, last = cell.rank
         rank = f"({first if first == last else f'{first}–{last}'}{f', {cell.letters}' if cell.letters else ''})"
     spread = f"± {fixed(cell.sd, column.decimals)}" if cell.sd is not None else f"n={cell.n}"
-    return Shown(
-        number=fixed(cell.mean, column.decimals),
-        spread=spread,
-        sign=SIGNS[difference.verdict] if difference is not None else "",
-        oracle=EQUIVALENCE[equivalence.verdict] if equivalence is not None else "",
-        rank=rank,
-        mark=cell.mark,
-    )
+    sign = SIGNS[difference.verdict] if difference is not None else ""
+    sign += EQUIVALENCE[equivalence.verdict] if equivalence is not None else ""
+    return Shown(fixed(cell.mean, column.decimals), spread, sign, rank, cell.mark)

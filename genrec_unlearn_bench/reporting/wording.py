@@ -35,6 +35,12 @@ def six(value: float | None) -> float | None:
     return float(f"{value:.6g}") or 0.0
 
 
+def fields(found: object, *names: str) -> dict[str, Any]:
+    """Attributes as documents have them, numbers with six significant digits."""
+    values = {name: getattr(found, name) for name in names}
+    return {name: six(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
 def fixed(value: float, decimals: int) -> str:
     """The number with a column's decimals, never ``-0.0000``."""
     text = f"{value:.{decimals}f}"
@@ -62,9 +68,9 @@ def counted(number: int, noun: str, plural: str = "", *, words: bool = False) ->
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"
 
 
-def spanned(span: tuple[float, float], form: str = "g") -> str:
-    """16, or 16 to 18; numbers in ``form``."""
-    low, high = (format(value, form) for value in span)
+def spanned(span: tuple[float, float]) -> str:
+    """16, or 16 to 18."""
+    low, high = (f"{value:g}" for value in span)
     return low if low == high else f"{low} to {high}"
 
 

@@ -174,7 +174,7 @@ def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
     encoder = Path(resolved.request.encoder or "")
     found = [encoder.resolve()] if encoder.is_absolute() and encoder.exists() else []
     if resolved.dataset.format != "demo":
-        found.append(locate(resolved.dataset, resolved.data_dir, progress).folder.resolve())
+        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder.resolve())
     return found
 
 

@@ -54,7 +54,6 @@ class PublishedReference(StrictModel):
     source: str
     """Who published it, where, and how we know."""
     dataset: str
-    """Name of a dataset; its split is the reference's."""
     index: str
     """Role of the dataset's file with the published semantic IDs, so that no tokenizer is trained."""
     config: dict[str, Any]
@@ -65,7 +64,6 @@ class PublishedReference(StrictModel):
     tolerance: float = Field(gt=0, lt=1)
     """Relative distance within which the number counts as reproduced."""
     why: str
-    """Reason for the tolerance."""
     deviations: tuple[str, ...] = ()
     """In what we differ from the source, knowingly."""
 
@@ -97,7 +95,6 @@ class ReproducedNumber(StrictModel):
     distance: float
     """Relative: measured / published - 1."""
     within: bool
-    """Whether the distance lies within the reference's tolerance."""
 
 
 class TrainingSession(StrictModel):
@@ -114,7 +111,6 @@ class ReproductionRecord(StrictModel):
     reference: PublishedReference
     changes: dict[str, Any]
     config: dict[str, Any]
-    """TIGER's configuration in full."""
     seed: int
     dataset_digest: str
     sids_digest: str
@@ -126,7 +122,6 @@ class ReproductionRecord(StrictModel):
     best_valid_ndcg: float
     """NDCG@10 of items on validation rows, of the weights that were measured; -1 before the first evaluation."""
     train_seconds: float
-    """Wall-clock of all sessions."""
     test_rows: int
     """Rows measured; fewer than ``all_test_rows`` while the training goes on."""
     all_test_rows: int

@@ -8,7 +8,6 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import UnknownName
 
 
 class SidConfig(StrictModel):
@@ -92,7 +91,7 @@ class LetterSidConfig(SidConfig):
         return max(2, math.floor(0.4 * mean)), math.ceil(7 / 3 * mean)
 
 
-_PRESETS = {
+SID_PRESETS = {
     # A few hundred items: 32 codes give about a dozen items a first code, and 32^3 leaves room to move them.
     "smoke": SidConfig(quantiser="rkmeans", levels=3, codes=32, dim=16, kmeans_iterations=20, resolve_rounds=0),
     # The paper's grid, 3 x 256 x 64, so that overlap means the same, from residual k-means: GRID finds it about as
@@ -108,17 +107,11 @@ _PRESETS = {
 }
 
 
-def sid_preset(scale: str) -> SidConfig:
-    """The tokenizer of TIGER at ``smoke``, ``small``, ``paper`` or ``official``; raises UnknownName otherwise.
+"""The tokenizer of TIGER by scale.
 
-    All of them tell colliding items apart by TIGER's ordinal level and none re-encodes them first, so codes are plain
-    nearest codewords on every quantised level, which methods that reassign codes start from.
-    """
-    try:
-        return _PRESETS[str(scale)]
-    except KeyError:
-        raise UnknownName("scale", str(scale), _PRESETS) from None
-
+All of them tell colliding items apart by TIGER's ordinal level and none re-encodes them first, so codes are plain
+nearest codewords on every quantised level, which methods that reassign codes start from.
+"""
 
 LETTER_PRESETS = {
     # A few hundred items and vectors of width 32.

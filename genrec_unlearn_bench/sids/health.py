@@ -118,13 +118,13 @@ def health(
         collisions=_collisions(whole[:, -1]),
         prefixes=tuple(
             PrefixHealth(
-                length=level + 1,
-                shared=int((np.bincount(ids[:, level]) > 1).sum()),
-                brand_pure=_purity(ids[:, level], brands),
-                category_pure=_purity(ids[:, level], categories),
-                concept_shared=_concept_shared(ids[:, level], items_by_concept),
+                length=length,
+                shared=int((np.bincount(prefix) > 1).sum()),
+                brand_pure=_purity(prefix, brands),
+                category_pure=_purity(prefix, categories),
+                concept_shared=_concept_shared(prefix, items_by_concept),
             )
-            for level in range(quantised)
+            for length, prefix in enumerate(ids[:, :quantised].T, start=1)
         ),
         tree=table.tree is not None,
     )
@@ -183,16 +183,12 @@ def _purity(ids: IntArray, labels: Sequence[str] | None) -> float | None:
     """Share of prefixes with two or more labelled items whose labels agree; None where there are none."""
     if labels is None:
         return None
-    known = np.array([bool(label) for label in labels])
-    names = np.unique(np.asarray(labels, dtype=np.str_)[known], return_inverse=True)[1]
-    groups = np.unique(ids[known], return_inverse=True)[1]
-    if not len(groups):
-        return None
-    sizes = np.bincount(groups)
-    pairs = np.unique(np.stack([groups, names], axis=1), axis=0)
-    kinds = np.bincount(pairs[:, 0])
-    multi = sizes > 1
-    return float((kinds[multi] == 1).mean()) if multi.any() else None
+    import pandas as pd
+
+    found = pd.DataFrame({"prefix": ids, "label": labels})
+    groups = found[found["label"] != ""].groupby("prefix")["label"].agg(["size", "nunique"])
+    kinds = groups.loc[groups["size"] > 1, "nunique"]
+    return float((kinds == 1).mean()) if len(kinds) else None
 
 
 def _concept_shared(ids: IntArray, concept: BoolArray | None) -> float | None:

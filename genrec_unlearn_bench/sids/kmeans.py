@@ -7,8 +7,8 @@ exact float64 means a point alone in its cluster leaves a residual of exactly ze
 ``balanced_clusters`` (LETTER): the assignment of a Lloyd step is solved exactly, as a transport of points to places.
 Every cluster offers as many places as it may hold, its first ``lower`` ones so cheap that all of them are taken.
 
-``fit_residual_kmeans`` needs no training: PCA, then each level is clustered on what the levels before it left over.
-GRID uses it as its default and finds it about as good as RQ-VAE.
+``residual_kmeans`` needs no training: each level is clustered on what the levels before it left over, after a PCA
+(``project``). GRID uses it as its default and finds it about as good as RQ-VAE.
 
 ``surrogate_codebooks`` gives a table that has no codebooks the means of its own codes' items.
 """
@@ -38,15 +38,14 @@ def kmeans(points: FloatArray, codes: int, *, iterations: int, rng: np.random.Ge
 
     With at least as many distinct points as codes, every codeword ends up nearest to some point. With fewer, each
     distinct point becomes a codeword and the spare ones are put close beside random points, where they are free for
-    later reassignment and never the nearest of their own point.
-
-    Args:
-        iterations: Largest number of Lloyd steps; fewer where the assignment settles.
-        scale: Root mean square of the data as a whole, which says how far "close beside" is.
+    later reassignment and never the nearest of their own point; how far that is, ``scale`` says, the root mean square
+    of the data as a whole. Lloyd steps end where the assignment settles, at the latest after ``iterations``.
     """
     distinct = np.unique(points, axis=0)
     if len(distinct) <= codes:
-        return _with_spares(distinct, codes, rng, scale)
+        beside = distinct[rng.integers(len(distinct), size=codes - len(distinct))]
+        noise = rng.standard_normal(beside.shape) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
+        return np.concatenate([distinct, beside + noise]).astype(np.float32)
     from sklearn.cluster import kmeans_plusplus
 
     words, _ = kmeans_plusplus(points, codes, random_state=int(rng.integers(2**31)))
@@ -58,9 +57,18 @@ def kmeans(points: FloatArray, codes: int, *, iterations: int, rng: np.random.Ge
         if counts.all() and np.array_equal(fresh, labels):
             break
         labels = fresh
-        words = _centres(points, labels, counts, words)
+        # An empty cluster keeps its codeword.
+        means = _cluster_means(points.astype(np.float64), labels, counts)
+        words = np.where((counts > 0)[:, None], means, words).astype(np.float32)
         _fill(words, points, counts == 0, errors)
-    return _without_empty(points, words)
+    # Lloyd may stop on a step that emptied a cluster: re-seed until none is empty.
+    for _ in range(codes):
+        labels, errors = _assign(points, words)
+        counts = np.bincount(labels, minlength=codes)
+        if counts.all():
+            break
+        _fill(words, points, counts == 0, errors)
+    return words
 
 
 def worst_quantised(points: FloatArray, errors: NDArray[np.float32], count: int) -> IntArray:
@@ -95,12 +103,6 @@ def _assign(points: FloatArray, words: FloatArray) -> tuple[IntArray, FloatArray
     return labels, errors
 
 
-def _centres(points: FloatArray, labels: IntArray, counts: IntArray, words: FloatArray) -> FloatArray:
-    """Float64 means by cluster, as float32; an empty cluster keeps its codeword."""
-    means = _cluster_means(points.astype(np.float64), labels, counts)
-    return np.where((counts > 0)[:, None], means, words).astype(np.float32)
-
-
 def _cluster_means(points: NDArray[np.float64], labels: IntArray, counts: IntArray) -> NDArray[np.float64]:
     """[K, D] mean of the points [n, D] of each cluster, 0 for an empty one; ``counts`` [K] are the clusters' sizes."""
     from scipy.sparse import csr_array
@@ -118,32 +120,10 @@ def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], error
         words[missing[: len(chosen)]] = points[chosen]
 
 
-def _without_empty(points: FloatArray, words: FloatArray) -> FloatArray:
-    """Lloyd may stop on a step that emptied a cluster: re-seed until none is empty."""
-    for _ in range(len(words)):
-        labels, errors = _assign(points, words)
-        counts = np.bincount(labels, minlength=len(words))
-        if counts.all():
-            break
-        _fill(words, points, counts == 0, errors)
-    return words
-
-
-def _with_spares(distinct: FloatArray, codes: int, rng: np.random.Generator, scale: float) -> FloatArray:
-    beside = distinct[rng.integers(len(distinct), size=codes - len(distinct))]
-    noise = rng.standard_normal(beside.shape) * (_SPARE_NOISE * (scale if scale > 0 else 1.0))
-    return np.concatenate([distinct, beside + noise]).astype(np.float32)
-
-
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
-    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow.
-
-    Args:
-        iterations: Largest number of Lloyd steps; fewer where the assignment settles.
-        rng: Chooses the first centres (k-means++).
-    """
+    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow."""
     from sklearn.cluster import kmeans_plusplus
 
     places = points.astype(np.float64)
@@ -203,15 +183,6 @@ def residual_kmeans(latents: FloatArray, config: SidConfig, *, seed: int, progre
         residual = residual - exact[nearest(residual, exact)]
         progress.log("sids.kmeans", level + 1, {"quantisation_error": float((residual**2).sum(1).mean())})
     return tuple(books)
-
-
-def fit_residual_kmeans(
-    features: FloatArray, config: SidConfig, *, fit: BoolArray, seed: int, progress: Progress
-) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-    """Project all items to latents [N, D'] and fit codebooks to the marked ones."""
-    latents = project(features, config.dim, fit)
-    fitted = latents if fit.all() else latents[fit]
-    return latents, residual_kmeans(fitted, config, seed=seed, progress=progress)
 
 
 def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:

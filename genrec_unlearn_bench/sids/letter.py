@@ -44,22 +44,15 @@ def alignment_loss(quantised: Tensor, collaborative: Tensor) -> Tensor:
 def diversity_loss(words: Tensor, codes: Tensor, book: Tensor, positives: Tensor) -> Tensor:
     """Cross-entropy of a codeword of the same cluster among all codewords but the item's own; nats, mean.
 
-    Args:
-        words: [B, D] the items' codewords.
-        codes: [B] which they are.
-        book: [K, D] the codebook.
-        positives: [B] another codeword of each code's cluster.
+    ``words`` [B, D] are the codewords ``codes`` [B] of ``book`` [K, D]; ``positives`` [B] are others of their clusters.
     """
     scores = (words @ book.T).scatter(1, codes[:, None], -torch.inf)
     return functional.cross_entropy(scores, positives)
 
 
 class CodeClusters:
-    """Codewords by cluster, laid out so that another member of a code's cluster is drawn without a loop.
-
-    Args:
-        labels: [K] cluster of each codeword; every cluster has two or more.
-    """
+    """Codewords by cluster (``labels`` [K]; every cluster has two or more), laid out so that another member of a code's
+    cluster is drawn without a loop."""
 
     def __init__(self, labels: Tensor) -> None:
         sizes = torch.bincount(labels)
@@ -81,10 +74,8 @@ class LetterTerms(ExtraTerms):
     """``alpha`` times the alignment and ``beta_diversity`` times the mean diversity loss of the levels.
 
     Where collaborative vectors have another width than the latent, quantised vectors are taken to theirs by a linear
-    map without bias that is learned along; official LETTER has equal widths and no map, and so have the presets.
-
-    Args:
-        collaborative: [n, C] collaborative vectors of the training rows; they stay as they are.
+    map without bias that is learned along; official LETTER has equal widths and no map, and so have the presets. The
+    collaborative vectors [n, C] of the training rows stay as they are.
     """
 
     collaborative: Tensor
@@ -138,16 +129,12 @@ def letter_sids(
     progress: Progress,
     fit_rows: NDArray[np.bool_],
 ) -> SidTable:
-    """Fit the tokenizer and give N items their semantic IDs, with codebooks and latents.
+    """Fit the tokenizer and give N items their semantic IDs, with codebooks and latents. Raises as ``quantise``.
 
     Args:
         features: [N, D] of the items' texts, finite.
         collaborative: [N, C] item vectors of a recommender trained on train interactions alone, finite.
         fit_rows: [N] rows the tokenizer is fitted on, in both its inputs; all rows are encoded, from their features.
-
-    Raises:
-        DataFault: Vectors or features that are not finite, or fewer than two rows to fit on.
-        BenchError: The training diverged.
     """
     fitted = np.ascontiguousarray(collaborative[fit_rows], dtype=np.float32)
     if not np.isfinite(fitted).all():

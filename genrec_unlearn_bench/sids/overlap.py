@@ -51,12 +51,8 @@ def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
     Padding (-1) is no code and overlaps with nothing. Raises ValueError where either side has no items.
     """
     forget, retain = _sides(codes, items)
-    return np.array(
-        [
-            float(_counts(codes[items, level], size) @ _counts(codes[~items, level], size)) / (forget * retain)
-            for level, size in enumerate(_sizes(codes))
-        ]
-    )
+    pairs = zip(_counts(codes, items), _counts(codes, ~items), strict=True)
+    return np.array([float(one @ other) / (forget * retain) for one, other in pairs])
 
 
 def overlap(table: SidTable, items: BoolArray) -> Overlap:
@@ -71,27 +67,24 @@ def overlap(table: SidTable, items: BoolArray) -> Overlap:
 
 
 def overlap_lift(codes: IntArray, items: BoolArray, *, draws: int = 200, seed: int) -> OverlapLift:
-    """Ω of the marked items over the mean Ω of random item sets of the same size.
+    """Ω of the marked items over the mean Ω of random item sets of the same size, on ``codes`` [N, L].
 
     The mean is exact, not sampled: over random sets, each ordered pair of different items is split with the same
     chance, so it is the share of ordered pairs of different items with equal codes. The draws give the interval alone.
-
-    Args:
-        codes: [N, L] the levels to measure; ``table.quantised_codes`` as a rule.
-        seed: Of the draws, already derived by name.
     """
     forget, retain = _sides(codes, items)
     total = forget + retain
     value = float(level_overlaps(codes, items).mean())
-    tallies = [_counts(codes[:, level], size) for level, size in enumerate(_sizes(codes))]
+    tallies = _counts(codes, np.ones(total, dtype=np.bool_))
     expected = float(np.mean([(t @ (t - 1)) / (total * (total - 1)) for t in tallies]))
     if expected == 0:
         # No two items share any code, so there is nothing to exceed.
         return OverlapLift(overlap=value, expected=0.0, lift=1.0, null_low=1.0, null_high=1.0, draws=draws)
     null = _null_overlaps(codes, tallies, forget, draws, np.random.default_rng(seed)) / expected
-    low, high = np.quantile(null, [0.025, 0.975])
-    interval = {"null_low": float(low), "null_high": float(high)}
-    return OverlapLift(overlap=value, expected=expected, lift=value / expected, **interval, draws=draws)
+    low, high = map(float, np.quantile(null, [0.025, 0.975]))
+    return OverlapLift(
+        overlap=value, expected=expected, lift=value / expected, null_low=low, null_high=high, draws=draws
+    )
 
 
 def prefix_sharing(codes: IntArray, items: BoolArray, depth: int = 2) -> float:
@@ -144,9 +137,11 @@ def _sides(codes: IntArray, items: BoolArray) -> tuple[int, int]:
     return forget, len(items) - forget
 
 
-def _sizes(codes: IntArray) -> list[int]:
-    return [int(x) + 1 for x in codes.max(axis=0)]
-
-
-def _counts(column: IntArray, size: int) -> FloatArray:
-    return np.bincount(column[column >= 0], minlength=size).astype(np.float64)
+def _counts(codes: IntArray, items: BoolArray) -> list[FloatArray]:
+    """By level: how many of the marked items have each code."""
+    sizes = codes.max(axis=0) + 1
+    columns = codes[items].T
+    return [
+        np.bincount(column[column >= 0], minlength=size).astype(np.float64)
+        for column, size in zip(columns, sizes, strict=True)
+    ]

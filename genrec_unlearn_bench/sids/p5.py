@@ -21,6 +21,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,17 +39,15 @@ def walk(train: Examples) -> tuple[IntArray, IntArray]:
 
     An interaction shows up once for every row that has it in its history; first appearances and sets are what counts.
     """
-    order = np.lexsort((np.arange(len(train)), train.times, train.users))
-    lengths = (train.ends - train.starts)[order] + 1
-    firsts = np.cumsum(lengths) - lengths
-    row = np.repeat(np.arange(len(order)), lengths)
-    place = np.arange(len(row)) - firsts[row]
-    is_target = place == lengths[row] - 1
+    rows = train.subset(np.lexsort((np.arange(len(train)), train.times, train.users)))
+    lengths = rows.ends - rows.starts + 1
+    row = np.repeat(np.arange(len(rows)), lengths)
+    place = np.arange(len(row)) - (np.cumsum(lengths) - lengths)[row]
     items = np.empty(len(row), dtype=np.int64)
-    items[is_target] = train.targets[order]
-    inside = ~is_target
-    items[inside] = train.events[train.starts[order][row[inside]] + place[inside]]
-    return train.users[order][row], items
+    inside = place < lengths[row] - 1
+    items[~inside] = rows.targets
+    items[inside] = rows.events[rows.starts[row[inside]] + place[inside]]
+    return rows.users[row], items
 
 
 def appearance_order(train: Examples, items: int) -> IntArray:
@@ -81,14 +80,9 @@ def digit_pieces(number: int, width: int = 2) -> list[str]:
 
 
 def sequential_table(train: Examples, items: int, *, start: int, pieces: Callable[[int], Sequence[str]]) -> SidTable:
-    """Make the sequential IDs of N items.
+    """Make the sequential IDs of N items, numbered from ``start``; ``pieces`` cuts a number into pieces.
 
-    Args:
-        start: The first number.
-        pieces: Cuts a number into pieces; different numbers must give different pieces.
-
-    Raises:
-        DataFault: There are no items, or two numbers have the same pieces.
+    Raises DataFault where there are no items, or two numbers have the same pieces.
     """
     if not items:
         raise DataFault("there are no items to be numbered", hint="check the dataset's filters")
@@ -129,8 +123,7 @@ def collaborative_table(
         tokens: Cluster tokens before numbering begins anew; more than ``clusters``.
         slack: Places beyond the largest cluster, for items that a method moves later.
 
-    Raises:
-        DataFault: There are no items.
+    Raises DataFault where there are no items.
     """
     if not items:
         raise DataFault("there are no items to be clustered", hint="check the dataset's filters")
@@ -154,22 +147,14 @@ def _tree(
     paths: list[tuple[int, ...]] = [()] * graph.shape[0]
     places = np.zeros(graph.shape[0], dtype=np.int64)
     connected = np.diff(graph.indptr) > 0
-    first = _parts(graph, np.flatnonzero(connected), clusters, seed)
     alone = np.flatnonzero(~connected)
-    waiting: deque[tuple[tuple[int, ...], IntArray]] = deque()
-    count = 0
-
-    def found(path: tuple[int, ...], parts: list[IntArray]) -> None:
-        nonlocal count
-        for part in parts:
-            waiting.append(((*path, count % tokens), part))
-            count += 1
-
-    found((), [*first, alone] if len(alone) else first)
+    first = _parts(graph, np.flatnonzero(connected), clusters, seed) + ([alone] if len(alone) else [])
+    numbers = cycle(range(tokens))
+    waiting: deque[tuple[tuple[int, ...], IntArray]] = deque(((next(numbers),), part) for part in first)
     while waiting:
         path, members = waiting.popleft()
         if len(members) > leaf_size:
-            found(path, _parts(graph, members, clusters, seed))
+            waiting += [((*path, next(numbers)), part) for part in _parts(graph, members, clusters, seed)]
             continue
         for place, item in enumerate(members):
             paths[item], places[item] = path, place

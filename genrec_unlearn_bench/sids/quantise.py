@@ -7,9 +7,9 @@ collision group.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.kmeans import fit_residual_kmeans
+from genrec_unlearn_bench.sids.kmeans import project, residual_kmeans
 from genrec_unlearn_bench.sids.table import (
     FloatArray,
     SidTable,
@@ -67,7 +67,7 @@ def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress
             break
         before = codes[:, last].copy()
         taken, place = _occupied(parents, before, groups, len(words))
-        for members in _in_blocks(_by_size(groups)):
+        for members in _blocks(groups):
             distances = squared_distances(residual[members.ravel()], words).reshape(*members.shape, -1)
             first = members[:, 0]
             free = ~taken[place[parents[first]]]
@@ -97,18 +97,11 @@ def _excess(codes: IntArray) -> int:
     return len(codes) - (int(prefix_ids(codes)[:, -1].max()) + 1) if len(codes) else 0
 
 
-def _by_size(groups: list[IntArray]) -> list[IntArray]:
-    """Groups of equal size stacked, [G, n] each, so that one call balances them all."""
-    sized: dict[int, list[IntArray]] = defaultdict(list)
-    for group in groups:
-        sized[len(group)].append(group)
-    return [np.stack(sized[size]) for size in sorted(sized)]
-
-
-def _in_blocks(stacks: Iterable[IntArray]) -> Iterator[IntArray]:
-    """The stacks, cut where they hold too many items to have all their distances in memory at once."""
-    for members in stacks:
-        step = max(1, _ROWS // members.shape[1])
+def _blocks(groups: list[IntArray]) -> Iterator[IntArray]:
+    """Groups of equal size stacked, [G, n] each, so that one call balances them all; not too many items at once."""
+    for size, alike in groupby(sorted(groups, key=len), len):
+        members = np.stack(list(alike))
+        step = max(1, _ROWS // size)
         for start in range(0, len(members), step):
             yield members[start : start + step]
 
@@ -162,7 +155,7 @@ def quantise(
         features: [N, D], finite.
         device: Where an RQ-VAE is trained; residual k-means runs on the CPU.
         fit_rows: [N] rows the quantiser is fitted on (an oracle may not see concept items); all rows are encoded.
-        extra: Further terms of the RQ-VAE's loss; residual k-means has no loss and knows none.
+        extra: Further terms of the RQ-VAE's loss.
 
     Raises:
         DataFault: Features that are not finite, or fewer than two rows to fit on.
@@ -172,7 +165,8 @@ def quantise(
     fit = np.ones(len(features), dtype=bool) if fit_rows is None else fit_rows
     check_features(features, fit)
     if config.quantiser == "rkmeans":
-        latents, books = fit_residual_kmeans(features, config, fit=fit, seed=seed, progress=progress)
+        latents = project(features, config.dim, fit)
+        books = residual_kmeans(latents[fit], config, seed=seed, progress=progress)
     else:
         import torch
 

@@ -18,9 +18,9 @@ a tokenizer in training asks for at every step, by scaling a float64 kernel, whi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal, cast
 
 import numpy as np
@@ -69,12 +69,9 @@ class RqVaeLoss:
 
 
 class RqVae(nn.Module):
-    """Encoder, L codebooks, decoder.
+    """Encoder, L codebooks, decoder, with weights from ``seed``; the global generator is left alone.
 
-    Args:
-        shift: [D_in] the features' mean.
-        scale: Their root mean square around it.
-        seed: Of the weights; the global generator is left alone.
+    ``shift`` [D_in] is the features' mean, ``scale`` their root mean square around it.
     """
 
     shift: Tensor
@@ -103,7 +100,8 @@ class RqVae(nn.Module):
         last = self.config.levels - 1
         for level, book in enumerate(self.codebooks):
             balanced = sinkhorn == "all" or (sinkhorn == "last" and level == last)
-            code = self._assign(residual.detach(), book.detach(), balanced)
+            distances = code_distances(residual.detach(), book.detach())
+            code = self._balanced(distances) if balanced else distances.argmin(dim=1)
             word = functional.embedding(code, book)
             codes.append(code)
             residuals.append(residual)
@@ -137,12 +135,9 @@ class RqVae(nn.Module):
             raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", hint=hint)
         return latents, books
 
-    def _assign(self, residual: Tensor, book: Tensor, balanced: bool) -> Tensor:
-        distances = code_distances(residual, book)
-        if balanced:
-            config = self.config
-            return sinkhorn_codes(distances, epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
-        return distances.argmin(dim=1)
+    def _balanced(self, distances: Tensor) -> Tensor:
+        config = self.config
+        return sinkhorn_codes(distances, epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
 
 
 def code_distances(residual: Tensor, book: Tensor) -> Tensor:
@@ -163,19 +158,22 @@ def rqvae_loss(inputs: Tensor, output: Tensor, quantised: Quantised, beta: float
 
 def _mlp(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
     """Linear layers with ReLU between them."""
-    layers: list[nn.Module] = []
-    for index, (inputs, outputs) in enumerate(pairwise(widths)):
-        if index:
-            layers.append(nn.ReLU())
-        layers.append(linear(inputs, outputs, generator))
-    return nn.Sequential(*layers)
+    layers = [(nn.ReLU(), linear(inputs, outputs, generator)) for inputs, outputs in pairwise(widths)]
+    return nn.Sequential(*list(chain.from_iterable(layers))[1:])
 
 
-def linear(inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:
-    """A linear layer with Xavier-normal weights and zero biases."""
+def linear(
+    inputs: int,
+    outputs: int,
+    generator: torch.Generator,
+    *,
+    bias: bool = True,
+    initialise: Callable[..., Tensor] = nn.init.xavier_normal_,
+) -> nn.Linear:
+    """A linear layer with random weights and zero biases."""
     # By way of the meta device, because the default initialisation draws from the global generator.
     layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
-    nn.init.xavier_normal_(layer.weight, generator=generator)
+    initialise(layer.weight, generator=generator)
     if bias:
         nn.init.zeros_(layer.bias)
     return layer

@@ -50,16 +50,17 @@ def fit_rqvae(
 
     AdamW, linear warm-up, gradients clipped at norm 1. The checkpoint with the fewest collisions is kept (MiniOneRec,
     LETTER), then the lowest reconstruction error; only the second half of training is looked at, because k-means on
-    an untrained encoder collides little and means little.
-
-    Args:
-        extra: Further terms of the loss (LETTER's).
+    an untrained encoder collides little and means little. ``extra`` are further terms of the loss (LETTER's).
     """
     rows = torch.from_numpy(np.ascontiguousarray(features[fit])).to(device)
     shift = rows.mean(0)
     scale = float((rows - shift).square().mean().sqrt())
     model = RqVae(shift.cpu(), scale if scale > 0 else 1.0, config, seed=seed).to(device)
-    _kmeans_start(model, rows, seed, progress)
+    start = derive(seed, "sids", "rqvae", "start")
+    books = residual_kmeans(model.latents(rows), config, seed=start, progress=progress)
+    with torch.no_grad():
+        for parameter, book in zip(model.codebooks, books, strict=True):
+            parameter.copy_(torch.from_numpy(book))
     inputs = model.standardise(rows)
     extra = (extra or ExtraTerms()).to(device)
     learned = [*model.parameters(), *extra.parameters()]
@@ -73,7 +74,9 @@ def fit_rqvae(
         extra.start_epoch(model, epoch)
         order = torch.randperm(len(inputs), generator=shuffler).to(device)
         for index, batch in enumerate(torch.split(order, config.batch_size)):
-            _warm_up(optimiser, config, (epoch * steps + index + 1) / steps)
+            done = (epoch * steps + index + 1) / steps
+            for group in optimiser.param_groups:
+                group["lr"] = config.lr * min(1.0, done / config.warmup_epochs) if config.warmup_epochs else config.lr
             loss, quantised = model(inputs[batch], config.sinkhorn)
             optimiser.zero_grad(set_to_none=True)
             (loss.total + extra(model, batch, quantised)).backward()
@@ -84,7 +87,8 @@ def fit_rqvae(
         final = epoch + 1 == config.epochs
         if final or ((epoch + 1) % every == 0 and epoch + 1 >= config.epochs / 2):
             best.look(model, inputs, epoch + 1, progress)
-    best.restore(model)
+    if best.state is not None:
+        model.load_state_dict(best.state)
     progress.note("sids_best_epoch", best.epoch)
     progress.note("sids_reconstruction_error", best.reconstruction)
     progress.note("sids_codes_restarted", dead.restarted)
@@ -98,11 +102,9 @@ class DeadCodes:
     """
 
     def __init__(self, model: RqVae, config: SidConfig) -> None:
-        device = model.shift.device
-        self.patience = config.dead_code_epochs
-        self.used = torch.zeros(config.levels, config.codes, dtype=torch.bool, device=device)
-        self.idle = torch.zeros(config.levels, config.codes, dtype=torch.int64, device=device)
-        self.restarted = 0
+        self.patience, self.restarted = config.dead_code_epochs, 0
+        self.idle = torch.zeros(config.levels, config.codes, dtype=torch.int64, device=model.shift.device)
+        self.used = torch.zeros_like(self.idle, dtype=torch.bool)
 
     def count(self, codes: Tensor) -> None:
         for level in range(codes.shape[1]):
@@ -157,22 +159,3 @@ class _Best:
         if (collisions, error) < (self.collisions, self.reconstruction):
             self.collisions, self.reconstruction, self.epoch = collisions, error, epoch
             self.state = {name: value.clone() for name, value in model.state_dict().items()}
-
-    def restore(self, model: RqVae) -> None:
-        if self.state is not None:
-            model.load_state_dict(self.state)
-
-
-def _kmeans_start(model: RqVae, rows: Tensor, seed: int, progress: Progress) -> None:
-    """Codebooks from residual k-means on the untrained encoder's outputs of all rows."""
-    start = derive(seed, "sids", "rqvae", "start")
-    books = residual_kmeans(model.latents(rows), model.config, seed=start, progress=progress)
-    with torch.no_grad():
-        for parameter, book in zip(model.codebooks, books, strict=True):
-            parameter.copy_(torch.from_numpy(book))
-
-
-def _warm_up(optimiser: torch.optim.Optimizer, config: SidConfig, epochs_done: float) -> None:
-    rate = config.lr * min(1.0, epochs_done / config.warmup_epochs) if config.warmup_epochs else config.lr
-    for group in optimiser.param_groups:
-        group["lr"] = rate

@@ -211,8 +211,7 @@ def from_index(
         quantised_levels: Levels that come from codebooks; all L of them where it is not given (MiniOneRec, LETTER
             keep their collisions and have no ordinal level).
 
-    Raises:
-        DataFault: Codes outside their level, or padding in front of a code.
+    Raises DataFault for codes outside their level, or padding in front of a code.
     """
     codes = np.ascontiguousarray(codes, dtype=np.int64)
     if codes.ndim != 2 or not codes.size:
@@ -282,11 +281,10 @@ def ordinals(codes: CodeArray) -> CodeArray:
     if not codes.size:
         return np.zeros(len(codes), dtype=np.int64)
     last = prefix_ids(codes)[:, -1]
+    sizes = np.bincount(last)
     order = np.argsort(last, kind="stable")
-    ends = np.cumsum(np.bincount(last))
-    starts = np.concatenate([[0], ends[:-1]])
     out = np.empty(len(codes), dtype=np.int64)
-    out[order] = np.arange(len(codes), dtype=np.int64) - starts[last[order]]
+    out[order] = np.arange(len(codes)) - (np.cumsum(sizes) - sizes)[last[order]]
     return out
 
 
@@ -299,11 +297,9 @@ def squared_distances(residual: NDArray[np.float64], words: NDArray[np.float64])
 
 def nearest(residual: NDArray[np.float64], words: NDArray[np.float64]) -> CodeArray:
     """[N] the nearest codeword [K, D] of each residual [N, D]; ties go to the lower code."""
-    codes = np.empty(len(residual), dtype=np.int64)
-    for start in range(0, len(residual), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        codes[rows] = squared_distances(residual[rows], words).argmin(axis=1)
-    return codes
+    chunks = (residual[start : start + _CHUNK] for start in range(0, len(residual), _CHUNK))
+    codes = [squared_distances(chunk, words).argmin(axis=1) for chunk in chunks]
+    return np.concatenate([np.empty(0, dtype=np.int64), *codes])
 
 
 def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeArray:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
@@ -55,7 +55,6 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
 
-LOCK_SUFFIX = ".lock"
 RENEWED = 30.0
 """Seconds between two renewals of a lock without ``flock``; after three missed ones it is taken over."""
 
@@ -64,8 +63,6 @@ _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOL
 
 Compute = Callable[[Path], Mapping[str, Any] | None]
 """Writes a stage's files into a folder; may return facts about the computation for the manifest (time, memory)."""
-
-T = TypeVar("T")
 
 
 def default_cache() -> Path:
@@ -117,11 +114,17 @@ class StageStore:
 
     def manifest(self, name: str, key: str) -> StageManifest | None:
         """Manifest of a stage, its files unread; None where it is missing or damaged."""
-        return self._describe(read_manifest, name, key)
+        folder = self._present(name, key)
+        with suppress(CorruptArtefact):
+            return read_manifest(folder) if folder is not None else None
+        return None
 
     def recipe(self, name: str, key: str) -> dict[str, Any] | None:
         """Recipe of a stored stage's key; None where it is missing or damaged."""
-        return self._describe(read_recipe, name, key)
+        folder = self._present(name, key)
+        with suppress(CorruptArtefact):
+            return read_recipe(folder) if folder is not None else None
+        return None
 
     def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and recipe of every stored stage of a name, those that cannot be read left out."""
@@ -137,26 +140,29 @@ class StageStore:
     def find(self, name: str, key: str) -> StoredStage | None:
         """The stage if it is there and whole; a damaged one is moved to ``quarantine/`` and counts as missing.
 
-        Raises:
-            StorageError: Files are there and cannot be read, say for lack of permission; nothing is moved.
-            CorruptArtefact: A damaged stage cannot be moved.
+        Raises StorageError for files that cannot be read (nothing is moved), CorruptArtefact for damage that stays.
         """
-        folder = self.folder(name, key)
-        if _is_there(folder):
-            try:
-                return self._read(name, key, folder)
-            except CorruptArtefact as fault:
-                self.quarantine(name, key, fault)
-        return self._find_shared(name, key)
+        try:
+            if (found := self._read(name, key, self.folder(name, key))) is not None:
+                return found
+        except CorruptArtefact as fault:
+            self.quarantine(name, key, fault)
+        try:
+            below = [root / STAGES / name / key[:2] / key for root in self._roots[1:]]
+            return self._read(name, key, below[0]) if below else None
+        except (CorruptArtefact, StorageError) as fault:
+            self._progress.info(
+                f"warning: the stage {name!r} in the shared store is not used: {fault.what}; "
+                f"tell whoever keeps it: {fault.where}"
+            )
+            return None
 
     def make(self, name: str, key: str, recipe: Mapping[str, Any], compute: Compute) -> StoredStage:
         """The stage of a key, computed once by whichever process comes first, and stored with its ``recipe``.
 
-        Raises StorageError where the cache cannot be written. Whatever ``compute`` raises passes through, and nothing
-        is left behind.
+        Raises StorageError where the cache cannot be written, and whatever ``compute`` raises; nothing is left then.
         """
-        found = self.find(name, key)
-        if found is not None:
+        if (found := self.find(name, key)) is not None:
             return found
         folder = self.folder(name, key)
         waiting = f"waiting for another process that is computing the stage {name!r}"
@@ -164,8 +170,7 @@ class StageStore:
             make_folder(folder.parent)
             with held(folder, waiting=partial(self._progress.info, waiting)):
                 # Another process may have finished it while this one waited.
-                found = self.find(name, key)
-                if found is not None:
+                if (found := self.find(name, key)) is not None:
                     return found
                 # Drafts of processes that were killed: whoever holds the lock is the only writer.
                 for left in folder.parent.glob(f"{draft_prefix(folder)}*"):
@@ -211,28 +216,10 @@ class StageStore:
                 return Path(folder)
         return None
 
-    def _describe(self, read: Callable[[Path], T], name: str, key: str) -> T | None:
-        folder = self._present(name, key)
-        try:
-            return read(folder) if folder is not None else None
-        except CorruptArtefact:
+    def _read(self, name: str, key: str, folder: Path) -> StoredStage | None:
+        """The stage if it is there, every byte checked. Raises CorruptArtefact or StorageError."""
+        if not _is_there(folder):
             return None
-
-    def _find_shared(self, name: str, key: str) -> StoredStage | None:
-        if self.shared is None or self.shared == self.root:
-            return None
-        folder = self.shared / self.folder(name, key).relative_to(self.root)
-        try:
-            return self._read(name, key, folder) if _is_there(folder) else None
-        except (CorruptArtefact, StorageError) as fault:
-            self._progress.info(
-                f"warning: the stage {name!r} in the shared store is not used: {fault.what}; "
-                f"tell whoever keeps it: {fault.where}"
-            )
-            return None
-
-    def _read(self, name: str, key: str, folder: Path) -> StoredStage:
-        """The stage, every byte checked. Raises CorruptArtefact or StorageError."""
         with guarded(folder, OPTION, verb="read"):
             found = verified(folder, name, key)
         # The folder's time tells `bench cache gc` when it was last read; others' folders keep theirs.
@@ -287,13 +274,11 @@ def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable
 def is_free(target: Path) -> bool:
     """Whether nobody has the lock of a target at this moment."""
     path = _lock_path(target)
-    if not path.exists() and not path.with_suffix(f"{LOCK_SUFFIX}.rw").exists():
+    if not path.exists() and not path.with_suffix(".lock.rw").exists():
         return True
-    release = try_lock(target)
-    if release is None:
-        return False
-    release()
-    return True
+    if (release := try_lock(target)) is not None:
+        release()
+    return release is not None
 
 
 def _is_there(path: Path | str) -> bool:
@@ -308,7 +293,7 @@ def _is_there(path: Path | str) -> bool:
 
 
 def _lock_path(target: Path) -> Path:
-    return target.parent / f".{target.name}{LOCK_SUFFIX}"
+    return target.parent / f".{target.name}.lock"
 
 
 def _system_lock(path: Path) -> BaseFileLock:

@@ -16,13 +16,11 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.data.forget import TaskManifest
-from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
-from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
 from genrec_unlearn_bench.submissions.plain_text import Refused, machine_path, values_of
@@ -232,14 +230,6 @@ def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: I
 
 
 def publish_manifest(folder: Path, task: str, target: Path) -> None:
-    """Publish the manifest of a result's task. Raises CorruptArtefact where it cannot be read."""
-    path = folder / MANIFEST
-    try:
-        manifest = TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as fault:
-        raise CorruptArtefact(
-            f"the task's manifest cannot be read: {str(fault).splitlines()[0]}",
-            where=str(path),
-            hint="run the command in the record again",
-        ) from None
-    atomic_text(target / f"{task}.json", manifest.model_dump_json(indent=2) + "\n", "--out")
+    """Publish the manifest of a result's task, which is read when the submission is verified."""
+    target.mkdir(exist_ok=True)
+    shutil.copyfile(folder / MANIFEST, target / f"{task}.json")

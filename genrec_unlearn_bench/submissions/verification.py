@@ -135,17 +135,17 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
         results=len(bundle.results),
         passed=passed,
         badge=Badge.RE_SCORED if passed else Badge.SELF_REPORTED,
-        checks=_checked(faults),
+        checks=(),
         rescored=tuple(sorted(rescored - self_reported)),
         self_reported=tuple(sorted(self_reported)),
         withheld=tuple(sorted(withheld)),
         notices=tuple(notices),
     )
-    found = _faults("claim", check_claim(bundle, outcome)) if claims else []
-    if not found:
-        return outcome
-    changes = {"passed": False, "badge": Badge.SELF_REPORTED, "checks": _checked({**faults, "claim": found})}
-    return outcome.model_copy(update=changes)
+    if claims:
+        faults["claim"] += _faults("claim", check_claim(bundle, outcome))
+    refused = {"passed": False, "badge": Badge.SELF_REPORTED} if faults["claim"] else {}
+    checks = [Checked(name=name, title=CHECKS[name].title, faults=tuple(found)) for name, found in faults.items()]
+    return outcome.model_copy(update={**refused, "checks": tuple(checks)})
 
 
 def _run(of: str, faults: dict[str, list[Fault]], *subject: Any) -> None:
@@ -156,10 +156,6 @@ def _run(of: str, faults: dict[str, list[Fault]], *subject: Any) -> None:
 
 def _faults(name: str, found: Iterable[Finding]) -> list[Fault]:
     return [Fault(what=what, where=where, hint=own[0] if own else CHECKS[name].hint) for where, what, *own in found]
-
-
-def _checked(faults: dict[str, list[Fault]]) -> tuple[Checked, ...]:
-    return tuple(Checked(name=name, title=CHECKS[name].title, faults=tuple(found)) for name, found in faults.items())
 
 
 def write_verification(folder: Path, verification: Verification) -> Path:

@@ -19,8 +19,13 @@ from genrec_unlearn_bench.backbones import snapshots
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Shards
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import (
+    CausalShape,
+    LoraShape,
+    MiniOneRec,
+    MiniOneRecConfig,
+    NetworkShape,
+)
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
 from genrec_unlearn_bench.backbones.recommender import Recommender

@@ -10,8 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec, MiniOneRecConfig
 from genrec_unlearn_bench.progress import Progress
 from tests.backbones.test_letter import data
 from tests.planted import sids

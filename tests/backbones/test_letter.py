@@ -81,8 +81,6 @@ def test_the_vectors_width_is_the_tokenizers() -> None:
 def test_missing_vectors_and_foreign_configurations_are_named() -> None:
     with pytest.raises(DataFault, match="needs SASRec item vectors"):
         Letter.tokenise(SIDS, data(), seed=0, device="cpu", progress=Progress())
-    with pytest.raises(TypeError, match="LetterSidConfig"):
-        Letter.tokenise(Tiger.sid_presets[Scale.SMOKE], data(), seed=0, device="cpu", progress=Progress())
     with pytest.raises(TypeError, match="LetterConfig"):
         Letter.fit(Tiger.presets[Scale.SMOKE], data=data(), sids=sids(), seed=0, device="cpu", progress=Progress())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,8 @@ def test_shares_add_up_to_the_mean_of_the_whole(samples: list[tuple[int, int]], 
     rows = np.asarray(data.draw(st.permutations(range(len(samples)))), dtype=np.int64)
     rows = rows[: data.draw(st.integers(1, len(rows)))]
     processes, size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 50))
-    split = [
-        micro_batches(rows, terms=terms, kinds=kinds, size=size, index=index, processes=processes)
-        for index in range(processes)
-    ]
+    task: Any = SimpleNamespace(terms=terms, kinds=kinds)
+    split = [micro_batches(rows, task, size, index, processes) for index in range(processes)]
     means = [sum(weight * np.average(part, weights=terms[part]) for part, weight in parts) for parts in split]
     assert np.mean(means) == pytest.approx(np.average(rows, weights=terms[rows]))
     counted = [part for parts in split for part, weight in parts if weight]

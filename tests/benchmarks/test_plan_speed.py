@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.grid.expand import GridCell, expand, graph_builder
+from genrec_unlearn_bench.grid.expand import GridCell, expand, graph_builder, read_grid
 from genrec_unlearn_bench.grid.plan import make_plan
-from genrec_unlearn_bench.grid.reader import read_grid
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import content_key
 from genrec_unlearn_bench.store.store import StageStore

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones.config import T5Shape
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.reader import read_grid
+from genrec_unlearn_bench.grid.expand import expand, read_grid
 from genrec_unlearn_bench.store.store import StageStore
 from tests.grid.light_graphs import LightBuilder, run_all
 from tests.grid.test_planning import tree_digest

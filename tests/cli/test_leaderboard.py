@@ -118,7 +118,7 @@ def test_naming_a_method_hides_others_and_changes_no_test(records: Path) -> None
     assert {row["row"] for row in rows if row["kind"] == "reference"} >= {"original", "retrain"}
     for row in rows:
         assert row == every[row["task"], row["backbone"], row["row"], row["measure"]]
-    assert "1 methods that were not asked for" in bench("--results-dir", records, "--method", "tracer").stdout
+    assert "1 method not selected" in bench("--results-dir", records, "--method", "tracer").stdout
 
 
 def test_unknown_names_get_the_nearest_all_at_once(records: Path) -> None:

@@ -12,9 +12,8 @@ from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve, with_neighbours
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import Target, draw_from_top
-from genrec_unlearn_bench.data.entanglement import concept_entanglement, entanglement
 from genrec_unlearn_bench.data.forget import manifest_digest
-from genrec_unlearn_bench.data.neighbours import Neighbours, find_neighbours
+from genrec_unlearn_bench.data.neighbours import Neighbours, concept_entanglement, entanglement, find_neighbours
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.tasks import AttributeConcept, BrandConcept, Concept, TaskSpec, find_task
 from genrec_unlearn_bench.errors import ConfigError, DataFault

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, data_roots, find_dataset
-from genrec_unlearn_bench.data.imported import imported_folders
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, data_roots, find_dataset, imported_folders
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
 from genrec_unlearn_bench.errors import ConfigError, CorruptArtefact, DataFault, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.listing import records_of
@@ -52,7 +51,7 @@ def test_a_folder_has_one_name(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "shop")
     import_folder(folder, "one", Progress())
     import_folder(folder, "two", Progress())
-    assert imported_folders(data_roots()) == {"two": folder}
+    assert imported_folders() == {"two": folder}
 
 
 def test_a_damaged_list_of_imports_says_what_to_do() -> None:

@@ -7,15 +7,8 @@ from typing import get_args
 
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import (
-    DatasetSpec,
-    FormatName,
-    TextField,
-    discover,
-    dump_spec,
-    load_spec,
-    role_faults,
-)
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, TextField, dump_spec, load_spec
+from genrec_unlearn_bench.data.formats import FormatName, discover, role_faults
 from genrec_unlearn_bench.data.items import TEXT_FIELDS
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from tests.data.formats.files import write

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from genrec_unlearn_bench.data.catalogue import packaged_datasets
+from genrec_unlearn_bench.data.catalogue import packaged_datasets, read_yaml
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.tasks import (
     DEFAULT_CONCEPTS,
@@ -16,7 +16,6 @@ from genrec_unlearn_bench.data.tasks import (
     PriceConcept,
     TaskSpec,
     find_task,
-    read_task,
     tasks,
 )
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
@@ -115,7 +114,7 @@ def test_a_task_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\ndataset: demo\nconcept: {kind: brand, brands: [Norvik, 'Pine & Hollow']}\n")
     task = find_task(str(path))
-    assert task == read_task(path)
+    assert task == read_yaml(TaskSpec, path)
     assert task.concept == BrandConcept(brands=("Norvik", "Pine & Hollow"))
 
 

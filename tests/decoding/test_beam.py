@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, exact_search, rank_items
+from genrec_unlearn_bench.decoding.beam import BeamResult, beam_search, rank_items
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.decoding.sessions import LatticeSession, RecurrentSession, beams_by_hand, sids_of
 
@@ -43,31 +43,19 @@ def test_the_search_is_the_one_spelled_out_ties_included(table: np.ndarray, beam
         assert pairs(result, trie, row) == beams_by_hand(LatticeSession(BATCH), row, table, OFFSETS, beam)
 
 
-@given(codes(), st.integers(1, 50), st.integers(1, 60))
-@settings(max_examples=100, deadline=None)
-def test_exact_ranking_is_beam_search_with_room_for_every_leaf(table: np.ndarray, keep: int, positions: int) -> None:
-    trie = Trie.build(table, SIZES)
-    wide = beam_search(LatticeSession(BATCH), trie, OFFSETS, beam=trie.leaves)
-    exact = exact_search(LatticeSession(BATCH), trie, OFFSETS, keep=keep, positions=positions)
-    for row in range(BATCH):
-        assert pairs(exact, trie, row) == pairs(wide, trie, row)[:keep]
-
-
 @given(codes(ragged=False), st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
 def test_scores_are_sums_of_full_vocabulary_log_probabilities(table: np.ndarray, seed: int) -> None:
     """Renormalising over the children would give each history's scores a log-sum-exp of 0."""
     trie = Trie.build(table, SIZES)
     session = RecurrentSession(BATCH, VOCABULARY, seed=seed)
-    for result in (
-        beam_search(session, trie, OFFSETS, beam=trie.leaves),
-        exact_search(session, trie, OFFSETS, keep=trie.leaves, positions=7),
-    ):
-        for row in range(BATCH):
-            for sid, score in pairs(result, trie, row):
-                tokens = [code + offset for code, offset in zip(sid, OFFSETS, strict=True)]
-                assert score == pytest.approx(session.score(row, tokens), abs=1e-4)
-            assert result.log_probs[row].logsumexp(0) < -1e-3
+    result = beam_search(session, trie, OFFSETS, beam=trie.leaves)
+    assert result.leaves.shape == (BATCH, trie.leaves)
+    for row in range(BATCH):
+        for sid, score in pairs(result, trie, row):
+            tokens = [code + offset for code, offset in zip(sid, OFFSETS, strict=True)]
+            assert score == pytest.approx(session.score(row, tokens), abs=1e-4)
+        assert result.log_probs[row].logsumexp(0) < -1e-3
 
 
 def test_a_narrow_beam_prunes_what_a_wide_one_finds() -> None:
@@ -98,7 +86,6 @@ def test_one_level_and_one_item() -> None:
     assert sorted(result.leaves[0].tolist()) == [0, 1]
     lone = Trie.build(np.array([[1, 1, 1]]), SIZES)
     assert beam_search(RecurrentSession(2, VOCABULARY), lone, OFFSETS, beam=5).leaves.tolist() == [[0], [0]]
-    assert exact_search(RecurrentSession(2, 9), trie, (3,), keep=1).leaves.shape == (2, 1)
 
 
 def test_items_that_share_a_sid_follow_each_other_with_its_score() -> None:
@@ -120,7 +107,7 @@ def test_every_item_is_ranked_once_when_the_list_is_long_enough(table: np.ndarra
     blocked = data.draw(arrays(np.bool_, len(table)))
     blocked[0] = False
     trie = Trie.build(table, SIZES, blocked=blocked)
-    result = exact_search(LatticeSession(BATCH), trie, OFFSETS, keep=trie.leaves, positions=9)
+    result = beam_search(LatticeSession(BATCH), trie, OFFSETS, beam=trie.leaves)
     ranking = rank_items(result, trie, len(table))
     for row in ranking.items:
         assert sorted(row[row >= 0].tolist()) == np.flatnonzero(~blocked).tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.decoding.beam import beam_search, exact_search, rank_items
+from genrec_unlearn_bench.decoding.beam import beam_search, rank_items
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights, T5EncoderWeights, T5Session, encode_t5
 from genrec_unlearn_bench.decoding.trie import Trie
 from tests.decoding.hugging_face import assert_same_lists, generate, tiny_t5
@@ -83,16 +83,13 @@ def test_windows_are_slices_of_the_log_softmax() -> None:
     torch.testing.assert_close(session.step_window(parents, tokens, window), expected)
 
 
-@pytest.mark.parametrize("positions", [4, 64, 10_000])
-def test_a_beam_that_covers_the_catalogue_is_exact(codes: np.ndarray, positions: int) -> None:
+def test_a_beam_that_covers_the_catalogue_is_exact(codes: np.ndarray) -> None:
     model = tiny_t5(VOCABULARY, seed=6)
     trie = Trie.build(codes, SIZES)
     ids, mask = batch()
     session = opened(model, ids, mask)
-    exact = exact_search(session, trie, OFFSETS, keep=trie.leaves, positions=positions)
-    wide = beam_search(session, trie, OFFSETS, beam=trie.leaves)
-    assert exact.leaves.equal(wide.leaves)
-    torch.testing.assert_close(exact.log_probs, wide.log_probs, atol=1e-5, rtol=1e-6)
+    exact = beam_search(session, trie, OFFSETS, beam=trie.leaves)
+    assert exact.leaves.shape == (5, trie.leaves)
     labels = torch.from_numpy(sids_of(trie, exact.leaves[1].numpy()) + np.asarray(OFFSETS))
     logits = model(
         input_ids=ids[1:2].expand(len(labels), -1),

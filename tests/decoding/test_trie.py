@@ -107,4 +107,4 @@ def test_tensors_are_copied_to_a_device_once() -> None:
     device = torch.device("cpu")
     tensors = trie.on(device)
     assert tensors is trie.on(device)
-    assert [level.tolist() for level in tensors.codes] == [level.tolist() for level in trie.codes]
+    assert [level.tolist() for level in tensors[0]] == [level.tolist() for level in trie.codes]

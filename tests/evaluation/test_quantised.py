@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable

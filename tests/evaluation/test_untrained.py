@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable

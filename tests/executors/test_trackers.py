@@ -60,7 +60,7 @@ def test_a_stage_that_comes_twice_gets_a_number(tmp_path: Path) -> None:
     with tracked(Progress(), tracking_of(["tensorboard"], tmp_path), "run") as told:
         for value in (1.0, 2.0):
             with told.computing("retrain"):
-                StageLog(told).log("train", 0, {"loss": value})
+                StageLog(outer=told).log("train", 0, {"loss": value})
     assert scalars(tmp_path) == {"retrain/train.loss": [(0, 1.0)], "retrain 2/train.loss": [(0, 2.0)]}
 
 

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.grid.collect import FILE, Collected, collect
 from genrec_unlearn_bench.grid.expand import GridCell
 from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFacts, SweepFolder
+from genrec_unlearn_bench.grid.status import FILE, Collected, collect
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.progress import Progress

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import CapabilityMissing, ConfigError
-from genrec_unlearn_bench.grid.expand import GridCell, expand
-from genrec_unlearn_bench.grid.reader import read_grid
+from genrec_unlearn_bench.grid.expand import GridCell, expand, read_grid
 from genrec_unlearn_bench.grid.spec import GridSpec, ready_grids
 from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, load_class, methods

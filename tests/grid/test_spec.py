@@ -10,8 +10,7 @@ import yaml
 
 from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.errors import ConfigError, UnknownName
-from genrec_unlearn_bench.grid.expand import expand
-from genrec_unlearn_bench.grid.reader import groups, read_grid
+from genrec_unlearn_bench.grid.expand import expand, groups, read_grid
 from genrec_unlearn_bench.grid.spec import GridSpec, find_grid, ready_grids
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import Groups

@@ -52,10 +52,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "pipeline/stages/data.py",
     ),
     "task": (
-        *(
-            f"data/{name}.py"
-            for name in ("attributes", "concepts", "draws", "entanglement", "forget", "neighbours", "tasks")
-        ),
+        *(f"data/{name}.py" for name in ("attributes", "concepts", "draws", "forget", "neighbours", "tasks")),
         "pipeline/stages/data.py",
     ),
     "features": ("features", "pipeline/stages/data.py"),
@@ -75,9 +72,9 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "retrain-full": _TRAINING,
     "unlearned": (
         *("unlearning", "sids/kmeans.py", "sids/overlap.py", "decoding"),
-        *("pipeline/stages/unlearn.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
+        *("pipeline/stages/unlearn.py", "pipeline/stages/stream.py"),
     ),
-    "stream": ("pipeline/stages/stream.py", "pipeline/stages/requests.py"),
+    "stream": ("pipeline/stages/stream.py",),
     "evaluation": (
         *("evaluation/collateral.py", "evaluation/concept.py", "evaluation/core.py"),
         *(
@@ -89,7 +86,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         ),
         *("evaluation/overlap_change.py", "evaluation/per_user.py", "evaluation/ranking.py"),
         *("decoding", "sids/overlap.py"),
-        *("pipeline/stages/evaluate.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
+        *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),
     ),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),
@@ -104,7 +101,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "u-lira-metrics": _SHADOWS,
     "result": (
         *("evaluation/gap.py", "evaluation/stream.py", "evaluation/collateral.py"),
-        *("pipeline/run.py", "pipeline/stages/requests.py", "pipeline/stages/stream.py"),
+        *("pipeline/run.py", "pipeline/stages/stream.py"),
     ),
 }
 """Files and folders of the package behind each stage; ``!`` takes out a part of a folder."""
@@ -115,8 +112,6 @@ NO_OUTCOME = (
         "data/catalogue.py",
         "data/download.py",
         "data/frames.py",
-        "data/hub.py",
-        "data/imported.py",
         "data/locate.py",
         "data/source_files.py",
     ),
@@ -219,7 +214,7 @@ def versions_now() -> dict[str, int]:
         resolved = resolve(request)
         result = build_result(resolved)
         data = {role: result.inputs[role] for role in ("dataset", "task", "features", "scrubbed")}
-        for stage in topological([result, validate_stage(resolved, data, result.inputs["row"])]):
+        for stage in topological([result, validate_stage(resolved, data, result.inputs["row"], result.inputs["sids"])]):
             if found.setdefault(stage.name, stage.version) != stage.version:
                 raise ValueError(f"the stage {stage.name!r} has the versions {found[stage.name]} and {stage.version}")
     return found

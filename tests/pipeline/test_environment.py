@@ -98,7 +98,7 @@ def test_another_version_is_a_mismatch_and_a_local_build_of_the_same_is_none(mon
         return here[name]
 
     monkeypatch.setattr(environment.metadata, "version", version)
-    assert [str(found) for found in version_mismatches()] == [f"numpy 1.0 (lock {locked_versions()['numpy']})"]
+    assert version_mismatches() == {"numpy": ("1.0", locked_versions()["numpy"])}
     assert format_version_mismatches().startswith("environment differs from the lock: numpy 1.0 (lock ")
     monkeypatch.setattr(environment.metadata, "version", locked_versions().__getitem__)
     assert format_version_mismatches() == ""
@@ -149,7 +149,7 @@ def test_a_failing_block_is_read_and_leaves_no_thread() -> None:
 
 def test_steps_and_notes_stay_with_the_stage(tmp_path: Path) -> None:
     outer = Progress()
-    log = StageLog(outer)
+    log = StageLog(outer=outer)
     assert list(log.track("soft", [1, 2])) == [1, 2]
     log.log("soft", 0, {"forget": 1.5, "retain": 2.0})
     log.log("soft", 1, {"forget": float("nan")})
@@ -166,6 +166,6 @@ def test_steps_and_notes_stay_with_the_stage(tmp_path: Path) -> None:
 
 
 def test_a_silent_stage_leaves_empty_files(tmp_path: Path) -> None:
-    StageLog(Progress()).write(tmp_path)
+    StageLog(outer=Progress()).write(tmp_path)
     assert (tmp_path / LOSSES).read_text() == ""
     assert read_notes(tmp_path) == {"diverged": False, "steps": 0, "notes": {}}

@@ -70,17 +70,22 @@ def codes(of: PreparedTask, examples: Examples) -> np.ndarray:  # type: ignore[t
     )
 
 
+def forget_pairs(of: PreparedTask) -> np.ndarray:  # type: ignore[type-arg]
+    forget = of.split.train.forget
+    return np.unique(shadows._codes(of, forget.users, forget.targets))
+
+
 @pytest.mark.parametrize("task", ["demo-brand", "demo-interaction"])
 def test_a_shadow_never_sees_what_it_is_not_given(bench: Bench, task: str) -> None:
     whole = prepared_task(bench, task)
-    pairs = shadows._forget_pairs(whole)
+    pairs = forget_pairs(whole)
     out = pairs[::2]
     lean = shadows._without_pairs(whole, out)
     for part in (lean.dataset.train, lean.split.train.forget, lean.split.train.retain, lean.split.valid.retain):
         assert len(part)
         assert not np.isin(codes(lean, part), out).any()
         assert (part.ends > part.starts).all()
-    assert np.array_equal(shadows._forget_pairs(lean), np.setdiff1d(pairs, out))
+    assert np.array_equal(forget_pairs(lean), np.setdiff1d(pairs, out))
     assert len(lean.split.test.forget) == len(whole.split.test.forget)
     if lean.split.kind is ConceptKind.INTERACTION:
         assert not np.isin(shadows._codes(lean, lean.split.pairs[:, 0], lean.split.pairs[:, 1]), out).any()
@@ -105,7 +110,7 @@ def test_values_and_record(bench: Bench, judged: FinishedRun) -> None:
     area = found["membership.auc.u-lira"]
     assert area.value is not None
     assert area.interval is not None
-    assert area.n == 4 * min(shadows.EXAMPLES, len(shadows._forget_pairs(prepared_task(bench, "demo-brand"))))
+    assert area.n == 4 * min(shadows.EXAMPLES, len(forget_pairs(prepared_task(bench, "demo-brand"))))
     # A model that is hardly trained remembers nobody.
     assert area.interval[0] < 0.6
     named = [stage.name for stage in judged.record.stages if stage.name.startswith("u-lira: ")]

@@ -29,8 +29,7 @@ from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, mat
 from genrec_unlearn_bench.pipeline.stages import unlearn
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
-from genrec_unlearn_bench.pipeline.stages.stream import NAME, stream_metrics, stream_stages
+from genrec_unlearn_bench.pipeline.stages.stream import NAME, Stream, divide, stream_metrics, stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.store.manifest import StoredStage
 from tests import planted

@@ -10,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
+from genrec_unlearn_bench.pipeline.stages.stream import Stream, divide
 from tests.evaluation.planted import examples, item_table, split
 from tests.pipeline.stream_world import brands, concept_split, events, interaction_split, rows
 

@@ -136,14 +136,14 @@ def run_sids(
     dataset: Dataset, split: ForgetSplit, features: NDArray[np.float32], work: Path, meter: Meter, clusters: int
 ) -> SidTable:
     """Residual k-means, collisions, the table's health, and the table through the store."""
-    from genrec_unlearn_bench.sids.config import sid_preset
+    from genrec_unlearn_bench.sids.config import SID_PRESETS
     from genrec_unlearn_bench.sids.health import health
     from genrec_unlearn_bench.sids.quantise import quantise
     from genrec_unlearn_bench.sids.table import load_table, save_table
 
     fit = np.zeros(len(features), dtype=np.bool_)
     fit[np.random.default_rng(1).permutation(len(fit))[:clusters]] = True
-    config = sid_preset("small").model_copy(update={"kmeans_iterations": 10})
+    config = SID_PRESETS["small"].model_copy(update={"kmeans_iterations": 10})
     with meter.stage(f"residual k-means on {int(fit.sum())}"):
         table = quantise(features, config, seed=0, device="cpu", progress=Progress(), fit_rows=fit)
     with meter.stage("health of the table"):

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.errors import BenchError, DataFault, UnknownName
+from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
+from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
 from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.sids.planted import planted
@@ -110,7 +110,7 @@ def test_a_diverged_autoencoder_is_an_error() -> None:
 
 
 def test_paper_and_official_sizes() -> None:
-    paper, official = sid_preset("paper"), sid_preset("official")
+    paper, official = SID_PRESETS["paper"], SID_PRESETS["official"]
     assert (paper.quantiser, paper.levels, paper.codes, paper.dim) == ("rqvae", 3, 256, 64)
     assert (official.quantiser, official.levels, official.codes, official.dim) == ("rqvae", 3, 256, 32)
     assert official.hidden == (512, 256, 128)
@@ -119,11 +119,6 @@ def test_paper_and_official_sizes() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "small", "paper", "official"])
 def test_every_scale_has_the_collision_token_and_plain_nearest_codes(scale: str) -> None:
-    config = sid_preset(scale)
+    config = SID_PRESETS[scale]
     assert config.collision_token
     assert config.resolve_rounds == 0
-
-
-def test_unknown_scale() -> None:
-    with pytest.raises(UnknownName, match="small"):
-        sid_preset("smal")

@@ -15,8 +15,15 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.collection import Policy, collect, keys_of_results, leftovers, select
-from genrec_unlearn_bench.store.inventory import entries, list_store
+from genrec_unlearn_bench.store.inventory import (
+    Policy,
+    collect,
+    entries,
+    keys_of_results,
+    leftovers,
+    list_store,
+    select,
+)
 from genrec_unlearn_bench.store.manifest import StoredStage, content_key, write_manifest
 from genrec_unlearn_bench.store.store import StageStore, old_store_notice, try_lock
 from tests.store.small_store import make, recipe
@@ -64,7 +71,7 @@ def test_beyond_a_size_those_read_longest_ago_go_first(tmp_path: Path) -> None:
     size = next(entries(tmp_path)).size
     chosen = select(entries(tmp_path), Policy(max_size=3 * size + 200))
     assert [one.path for one in chosen] == [stages[0].path, stages[1].path]
-    assert select(entries(tmp_path), Policy(max_size=10 * size)) == ()
+    assert select(entries(tmp_path), Policy(max_size=10 * size)) == []
 
 
 def test_what_was_read_within_a_day_stays_unless_it_is_said(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ import pytest
 from genrec_unlearn_bench import files
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.store.collection import leftovers, remove
-from genrec_unlearn_bench.store.inventory import verify_store
+from genrec_unlearn_bench.store.inventory import leftovers, remove, verify_store
 from genrec_unlearn_bench.store.manifest import MANIFEST, read_recipe, verified
 from genrec_unlearn_bench.store.store import StageStore, stage_folders
 from tests.store.small_store import KINDS, Lines, compute, done, ended, in_child, key, make
@@ -286,7 +285,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(public_folder: Path, private: 
         assert caught.value.hint
         assert store.quarantined == []
         found = verify_store(root, Progress())
-        assert (found.damaged, len(found.unreadable)) == ((), 1)
+        assert (found.damaged, len(found.unreadable)) == ([], 1)
 
     assert as_user(5001, other) == 0
     (stored.path / private).chmod(0o755 if private == "." else 0o644)

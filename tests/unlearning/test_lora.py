@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from genrec_unlearn_bench.backbones.config import T5Shape
-from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import Histories
@@ -118,7 +118,7 @@ def test_an_adapted_layer_is_named_once_and_its_own_adapter_trains_no_further() 
     ("depth", "first", "last"), [(1, 0, 0), (2, 0, 0), (3, 1, 1), (4, 1, 1), (8, 1, 1), (28, 4, 6), (32, 4, 7)]
 )
 def test_early_is_an_eighth_to_a_quarter_of_the_depth(depth: int, first: int, last: int) -> None:
-    from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
+    from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, NetworkShape
     from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 
     network = NetworkShape(hidden=8, ffn=8, layers=depth, heads=2, groups=1)

@@ -20,9 +20,10 @@ peak.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genrec_unlearn_bench.backbones.config import Schedule
+from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Processes
-from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping
-from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, JointConfig
+from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, validation_sample
+from genrec_unlearn_bench.backbones.etegrec.backbone import AlignmentConfig, EtegrecConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import DEVIATION, EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, TokenizerPass, tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
@@ -42,32 +44,34 @@ from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
-from genrec_unlearn_bench.sids.rqvae import RqVae, code_distances
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.rqvae import RqVae, code_distances, linear
+from genrec_unlearn_bench.sids.table import SidTable, colliding_groups
 
 _STAGE = "joint"
 
 
 def train_jointly(
     recommender: EtegrecRecommender,
-    tokenizer: LiveTokenizer,
     config: EtegrecConfig,
-    train: Examples,
-    valid: Examples,
+    data: TrainingData,
+    sids: SidTable,
     *,
     seed: int,
     device: str,
     progress: Progress,
-) -> EtegrecRecommender:
-    """Train both in turns; returns the recommender of the best cycle on that cycle's (frozen) codes.
+) -> tuple[EtegrecRecommender, TrainingConfig, str]:
+    """Train the recommender and the tokenizer that ``sids`` carries in turns.
 
-    Network and tokenizer are trained in place.
+    Returns the recommender of the best cycle on that cycle's (frozen) codes, and how the second stage trains it. On a
+    frozen table the recommender is trained alone, from scratch.
 
     Raises:
         DataFault: As ``train_recommender``.
         UsageError: There are several processes.
         BenchError: The tokenizer diverged or collapsed (``LiveTokenizer.table``).
     """
+    if sids.frozen:
+        return recommender, config.alone, "train"
     if launched() > 1:
         # The alignment losses are means over a batch's distinct items; means over shares of it would differ.
         raise UsageError(
@@ -75,12 +79,12 @@ def train_jointly(
             where="accelerate launch",
             hint="start `bench run` without a launcher",
         )
-    check_training(recommender, train, valid)
-    joint = config.joint
-    training = JointTraining(recommender, tokenizer, config, train, seed, device, progress)
-    sample = np.sort(numpy_generator(seed, "valid-sample").permutation(len(valid))[: joint.valid_rows])
-    best = EarlyStopping(recommender, valid.subset(sample), joint.patience, _STAGE, progress)
-    kept, epoch = training.tokenizer_state(), 0
+    check_training(recommender, data.train, data.valid)
+    joint, tokenizer = config.joint, LiveTokenizer.of(sids, device=device)
+    training = JointTraining(recommender, tokenizer, config, data.train, seed, device, progress)
+    held = validation_sample(data.valid, joint.valid_rows, numpy_generator(seed, "valid-sample"))
+    best = EarlyStopping(recommender, held, joint.patience, _STAGE, progress, training.processes)
+    kept, epoch = copy.deepcopy(tokenizer.model.state_dict()), 0
     with torch_seeded(derive(seed, "dropout", _STAGE), device):
         for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
             align = epoch >= joint.warm_epoch
@@ -94,36 +98,36 @@ def train_jointly(
                 score, best.recommender = best.score, training.recommender
                 stop = best.stop_after(epoch + 1)
                 if best.score > score:
-                    kept = training.tokenizer_state()
+                    kept = copy.deepcopy(tokenizer.model.state_dict())
                 if stop:
                     break
     training.freeze_tokenizer()
     best.restore(epoch + 1)
     tokenizer.model.load_state_dict(kept)
-    return training.retokenise(note=True)
+    table = tokenizer.table()
+    progress.note("joint.colliding_items", _colliding(table))
+    progress.note("joint.codes_used", [len(np.unique(level)) for level in table.quantised_codes.T])
+    return training.recommender.with_sids(table), config.second, "second"
 
 
 class _Learner:
     """Networks with their optimizer and learning-rate schedule."""
 
-    def __init__(
-        self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig, accelerator: Any
-    ) -> None:
-        self.modules, self._rate, self._schedule = modules, rate, schedule
+    def __init__(self, modules: list[nn.Module], rate: float, schedule: Schedule, config: JointConfig) -> None:
+        self.modules, self._rate, self._schedule, self._clip, self._steps = modules, rate, schedule, config.clip, 0
         self._parameters = [parameter for module in modules for parameter in module.parameters()]
         self._optimiser = torch.optim.AdamW(self._parameters, lr=rate, weight_decay=config.weight_decay)
-        self._clip, self._accelerator, self._steps = config.clip, accelerator, 0
 
     def require_grad(self, wanted: bool) -> None:
         for module in self.modules:
             module.requires_grad_(wanted)
 
-    def step(self, loss: Tensor) -> None:
+    def step(self, loss: Tensor, accelerator: Any) -> None:
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate * self._schedule.factor(self._steps)
         self._optimiser.zero_grad()
-        self._accelerator.backward(loss)
-        self._accelerator.clip_grad_norm_(self._parameters, self._clip)
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(self._parameters, self._clip)
         self._optimiser.step()
         self._steps += 1
 
@@ -145,16 +149,14 @@ class JointTraining:
         self.heads = AlignmentHeads(width, dim, tokenizer.vectors.shape[1], seed=seed).to(recommender.device)
         self.recommender = recommender.with_sids(tokenizer.table())
         self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
-        self.train, self.seed, self.progress = train, seed, progress
-        self.accelerator = Processes(device).accelerator
+        self.train, self.seed, self.progress, self.processes = train, seed, progress, Processes(device)
         joint = config.joint
         total = joint.epochs * math.ceil(len(train) / joint.batch_size)
         warmup = min(joint.warmup_steps, max(total // 10, 1))
         schedule = Schedule("cosine", warmup, total)
         own = Schedule("cosine", warmup // joint.cycle, total // joint.cycle)
-        networks = [recommender.module, self.heads]
-        self._recommender_learner = _Learner(networks, joint.lr_recommender, schedule, joint, self.accelerator)
-        self._tokenizer_learner = _Learner([tokenizer.model], joint.lr_tokenizer, own, joint, self.accelerator)
+        self._recommender_learner = _Learner([recommender.module, self.heads], joint.lr_recommender, schedule, joint)
+        self._tokenizer_learner = _Learner([tokenizer.model], joint.lr_tokenizer, own, joint)
 
     def tokenizer_epoch(self, number: int, *, align: bool) -> None:
         """The tokenizer learns to reconstruct the epoch's targets and, aligned, to fit the frozen recommender."""
@@ -165,19 +167,19 @@ class JointTraining:
         for rows in self._batches(number):
             items = self.train.targets[rows]
             first = first_occurrences(items)
-            given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
+            given = self._tokenised(items[first])
             loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
             if align:
                 with torch.no_grad():
                     users, _ = self._read(rows[first])
                 total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
                 loss, parts = loss + total, parts | ties
-            self._tokenizer_learner.step(loss)
+            self._tokenizer_learner.step(loss, self.processes.accelerator)
             losses.add(parts)
-        before = self.recommender.sids
-        self.retokenise()
-        moved = (before.quantised_codes != self.recommender.sids.quantised_codes).any(axis=1).mean()
-        health = {"moved": float(moved), "colliding": _colliding(self.recommender.sids)}
+        before, now = self.recommender.sids, self.tokenizer.table()
+        self.recommender = self.recommender.with_sids(now)
+        moved = (before.quantised_codes != now.quantised_codes).any(axis=1).mean()
+        health = {"moved": float(moved), "colliding": _colliding(now)}
         self.progress.log("joint.tokenizer", number, losses.values() | health)
 
     def recommender_epoch(self, number: int, *, align: bool) -> None:
@@ -193,24 +195,14 @@ class JointTraining:
                 items = self.train.targets[rows]
                 first = first_occurrences(items)
                 with torch.no_grad():
-                    given = tokenizer_pass(self.tokenizer.model, self._vectors(items[first]))
-                chosen = users.rows(torch.from_numpy(first).to(users.sequence.device))
+                    given = self._tokenised(items[first])
+                index = torch.from_numpy(first).to(self.recommender.device)
+                chosen = (users[0][index], users[1][index])
                 total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
                 loss, parts = loss + total, parts | ties
-            self._recommender_learner.step(loss)
+            self._recommender_learner.step(loss, self.processes.accelerator)
             losses.add(parts)
         self.progress.log("joint.recommender", number, losses.values())
-
-    def retokenise(self, *, note: bool = False) -> EtegrecRecommender:
-        table = self.tokenizer.table()
-        self.recommender = self.recommender.with_sids(table)
-        if note:
-            self.progress.note("joint.colliding_items", _colliding(table))
-            self.progress.note("joint.codes_used", [len(np.unique(level)) for level in table.quantised_codes.T])
-        return self.recommender
-
-    def tokenizer_state(self) -> dict[str, Tensor]:
-        return {name: value.detach().clone() for name, value in self.tokenizer.model.state_dict().items()}
 
     def freeze_tokenizer(self) -> None:
         """Train the recommender alone, as in the second stage."""
@@ -221,17 +213,18 @@ class JointTraining:
         lengths = self.train.history_lengths(self.recommender.history_limit)
         return bucketed_batches(lengths, self.config.batch_size, numpy_generator(self.seed, _STAGE, "epoch", number))
 
-    def _vectors(self, items: IntArray) -> Tensor:
-        return self.tokenizer.vectors[torch.from_numpy(items).to(self.tokenizer.vectors.device)]
+    def _tokenised(self, items: IntArray) -> TokenizerPass:
+        vectors = self.tokenizer.vectors
+        return tokenizer_pass(self.tokenizer.model, vectors[torch.from_numpy(items).to(vectors.device)])
 
-    def _read(self, rows: IntArray) -> tuple[UserState, StepOutput]:
-        """The recommender's states of these users, and its teacher-forced output."""
+    def _read(self, rows: IntArray) -> tuple[tuple[Tensor, Tensor], StepOutput]:
+        """The recommender's states of these users (``user_states``), and its teacher-forced output."""
         recommender = self.recommender
         histories = self.train.histories(recommender.history_limit, rows)
-        with self.accelerator.autocast():
+        with self.processes.accelerator.autocast():
             context = recommender.encode(histories)
             output = recommender.decode(context, recommender.codes_of(self.train.targets[rows]), hidden=True)
-        return UserState.of(context, output), output
+        return user_states(context, output), output
 
 
 class _Means:
@@ -242,9 +235,7 @@ class _Means:
         self._count = 0
 
     def add(self, losses: dict[str, Tensor]) -> None:
-        for name, loss in losses.items():
-            value = loss.detach()
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._sums = {name: self._sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
         self._count += 1
 
     def values(self) -> dict[str, float]:
@@ -253,8 +244,7 @@ class _Means:
 
 def _colliding(table: SidTable) -> float:
     """Share of items whose codes another item has too."""
-    _, place, sizes = np.unique(table.quantised_codes, axis=0, return_inverse=True, return_counts=True)
-    return float((sizes[place.ravel()] > 1).mean())
+    return sum(map(len, colliding_groups(table.quantised_codes))) / len(table)
 
 
 def code_log_probs(residuals: Tensor, codebooks: Iterable[Tensor], *, compat_sign: bool) -> Tensor:
@@ -286,23 +276,11 @@ def first_occurrences(targets: IntArray) -> IntArray:
     return np.unique(targets, return_index=True)[1].astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class UserState:
-    """Final states of n users."""
-
-    sequence: Tensor
-    """[n, D] mean of the encoder's final states over real positions."""
-    preference: Tensor
-    """[n, D] the decoder's final state at the start token, which the output layer reads."""
-
-    @classmethod
-    def of(cls, context: Context, output: StepOutput) -> UserState:
-        """The states of encoded histories and of one target each, decoded with its hidden states."""
-        states, weights = context.state.float(), context.mask[..., None].float()
-        return cls((states * weights).sum(1) / weights.sum(1).clamp_min(1), output.hidden[-1][:, 0].float())
-
-    def rows(self, index: Tensor) -> UserState:
-        return UserState(self.sequence[index], self.preference[index])
+def user_states(context: Context, output: StepOutput) -> tuple[Tensor, Tensor]:
+    """Final states of n users, [n, D] each: the mean of the encoder's over real positions, and the decoder's at the
+    start token, which the output layer reads (``output``: one target each, decoded with its hidden states)."""
+    states, weights = context.state.float(), context.mask[..., None].float()
+    return (states * weights).sum(1) / weights.sum(1).clamp_min(1), output.hidden[-1][:, 0].float()
 
 
 class AlignmentHeads(nn.Module):
@@ -311,30 +289,27 @@ class AlignmentHeads(nn.Module):
     def __init__(self, width: int, latent: int, vector: int, *, seed: int) -> None:
         super().__init__()
         generator = torch_generator(seed, "etegrec", "heads")
-        self.sequence = _linear(width, latent, generator)
-        self.preference = _linear(width, vector, generator)
+        normal = partial(nn.init.normal_, std=DEVIATION)
+        self.sequence = linear(width, latent, generator, initialise=normal)
+        self.preference = linear(width, vector, generator, initialise=normal)
 
 
 def aligned(
-    config: AlignmentConfig, heads: AlignmentHeads, tokenizer: RqVae, users: UserState, items: TokenizerPass
+    config: AlignmentConfig,
+    heads: AlignmentHeads,
+    tokenizer: RqVae,
+    users: tuple[Tensor, Tensor],
+    items: TokenizerPass,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum of both losses and each by name, for n users and their n distinct next items.
 
     Differentiable in both networks.
     """
-    sequence = tokenizer.quantise(heads.sequence(users.sequence))
+    sequence = tokenizer.quantise(heads.sequence(users[0]))
     books = list(tokenizer.codebooks)
     sia = symmetric_kl(
         code_log_probs(sequence.residuals, books, compat_sign=config.compat_sign),
         code_log_probs(items.quantised.residuals, books, compat_sign=config.compat_sign),
     )
-    psa = info_nce(heads.preference(users.preference), items.reconstruction, config.temperature)
+    psa = info_nce(heads.preference(users[1]), items.reconstruction, config.temperature)
     return config.sia * sia + config.psa * psa, {"sia": sia, "psa": psa}
-
-
-def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    # On the meta device first: the default initialisation draws from the global generator.
-    linear = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-    nn.init.normal_(linear.weight, std=DEVIATION, generator=generator)
-    nn.init.zeros_(linear.bias)
-    return linear

@@ -9,15 +9,18 @@ slice logits are so low (-1e9) that every softmax over the full vocabulary is th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.etegrec.backbone import EtegrecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability, Context, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.decoding.t5 import T5DecoderWeights
+from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
     from transformers import T5Config, T5ForConditionalGeneration
@@ -56,6 +59,12 @@ class EtegrecRecommender(T5Recommender):
                 weight.normal_(std=DEVIATION)
         result: T5ForConditionalGeneration = model
         return result
+
+    @classmethod
+    def untrained(cls, config: EtegrecConfig, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        made = super().untrained(config, train, sids, seed=seed, device=device)
+        made.rescale(config.initial_deviation)
+        return made
 
     def rescale(self, deviation: float) -> None:
         """Turn fresh weights into those of another standard deviation (normal draws differ by a factor alone)."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.etegrec.config import EtegrecSidConfig
+from genrec_unlearn_bench.backbones.etegrec.backbone import EtegrecSidConfig
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -32,21 +32,15 @@ _VECTORS, _BETA = "vectors", "beta"
 
 
 def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
-    """[N, D] item vectors of the kind ``config.item_features``.
+    """[N, D] item vectors of the kind ``config.item_features``; raises DataFault where SASRec's are missing.
 
     ``cf`` and ``text`` are taken as they are (the tokenizer centres and scales its input itself).
-
-    Raises:
-        DataFault: Collaborative vectors are needed and missing.
     """
-    parts: list[FloatArray] = []
-    if config.item_features in ("cf", "both"):
-        parts.append(data.sasrec_vectors)
-    if config.item_features in ("text", "both"):
-        parts.append(data.features)
-    if len(parts) > 1:
-        parts = [_standardised(part, data.known) for part in parts]
-    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+    if config.item_features == "both":
+        both = [_standardised(part, data.known) for part in (data.sasrec_vectors, data.features)]
+        return np.concatenate(both, axis=1)
+    found = data.features if config.item_features == "text" else data.sasrec_vectors
+    return np.ascontiguousarray(found, dtype=np.float32)
 
 
 def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
@@ -130,25 +124,21 @@ class LiveTokenizer:
 
     def live_table(self) -> SidTable:
         """``table`` with the tokenizer in it, for joint training."""
-        weights = {name: value.detach().float().cpu().numpy() for name, value in self.model.state_dict().items()}
-        extra = {
-            _VECTORS: self.vectors.float().cpu().numpy(),
-            _BETA: np.array([self.model.config.beta], dtype=np.float32),
-        }
-        return replace(self.table(), network={**weights, **extra})
+        beta = torch.tensor([self.model.config.beta])
+        tensors = {**self.model.state_dict(), _VECTORS: self.vectors, _BETA: beta}
+        return replace(self.table(), network={name: one.float().cpu().numpy() for name, one in tensors.items()})
 
 
-def pretrain(
-    vectors: FloatArray, config: EtegrecSidConfig, *, fit: NDArray[np.bool_], seed: int, device: str, progress: Progress
-) -> SidTable:
-    """The tokenizer trained alone on the marked rows of ``vectors`` [N, D_in]; a live table of all N items.
+def pretrain(data: TrainingData, config: EtegrecSidConfig, *, seed: int, device: str, progress: Progress) -> SidTable:
+    """The tokenizer trained alone on the vectors of the known items; a live table of all N items.
 
     Raises:
-        DataFault: Vectors that are not finite, or fewer than two rows to fit on.
+        DataFault: Vectors that are missing or not finite, or fewer than two known items.
         BenchError: As ``LiveTokenizer.table``.
     """
-    check_features(vectors, fit)
-    model = fit_rqvae(vectors, config, fit=fit, seed=seed, device=device, progress=progress)
+    vectors = item_vectors(config, data)
+    check_features(vectors, data.known)
+    model = fit_rqvae(vectors, config, fit=data.known, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
 
 
@@ -159,10 +149,8 @@ def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
     codes, dim = network["codebooks.0"].shape
     hidden, beta = tuple(widths[:-1]), float(network[_BETA].item())
     config = SidConfig(quantiser="rqvae", levels=len(books), codes=codes, dim=dim, hidden=hidden, beta=beta)
-    model = RqVae(torch.from_numpy(np.array(network["shift"])), 1.0, config, seed=0)
-    state = model.state_dict()
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in network.items()}
+    model = RqVae(tensors["shift"], 1.0, config, seed=0)
     # A stored table has arrays of one element in place of scalars.
-    model.load_state_dict(
-        {name: torch.from_numpy(np.array(network[name])).reshape(state[name].shape) for name in state}
-    )
+    model.load_state_dict({name: tensors[name].reshape(value.shape) for name, value in model.state_dict().items()})
     return model

@@ -13,64 +13,293 @@ What a checkpoint's own pretraining knows of a brand stays, as it does for the o
 
 Main deviations from the official code (others: docs/backbones.md): early stopping on validation NDCG@10,
 where the repository stops on validation loss; cosine decay for linear; prompts tokenised piece by piece.
+
+Prompts follow Alpaca (instruction, input, response). Their pieces are tokenised one by one. For SIDs, whose tokens no
+text tokenizer merges with anything, that is what tokenising the whole would give; between titles a space may go to
+another token.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, Literal, Self
 
-from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, expect
-from genrec_unlearn_bench.backbones.minionerec.config import PRESETS, SID_PRESETS, MiniOneRecConfig
-from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.config import SidConfig
-from genrec_unlearn_bench.sids.table import SidTable
+from pydantic import Field, model_validator
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.training import TrainingTask
+from genrec_unlearn_bench.backbones.backbone import Backbone
+from genrec_unlearn_bench.backbones.config import BackboneConfig, TrainingConfig
+from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
+
+_PREAMBLE = (
+    "Below is an instruction that describes a task, paired with an input that provides further context. "
+    "Write a response that appropriately completes the request."
+)
 
 
-class MiniOneRec(Backbone):
+class PromptTemplate(StrictModel):
+    """One task's prompt."""
+
+    instruction: str
+    """The request."""
+    before: str = ""
+    """In front of the items."""
+    separator: str = ", "
+    """Between two items."""
+    after: str = ""
+    """Behind the items."""
+    empty: str = "nothing yet"
+    """Stands for a history without any item."""
+    preamble: str = _PREAMBLE
+    """Opens every prompt."""
+
+    @property
+    def head(self) -> str:
+        return f"{self.preamble}\n\n### Instruction:\n{self.instruction}\n\n### User Input:\n{self.before}"
+
+    @property
+    def tail(self) -> str:
+        return f"{self.after}\n\n### Response:\n"
+
+
+_READ = "The user has interacted with items "
+_ASK = " in chronological order. Can you predict the next possible item that the user may expect?"
+
+
+class TaskTemplates(StrictModel):
+    """The five supervised tasks."""
+
+    next_item: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the next possible item that the user may expect?", before=_READ, after=_ASK
+    )
+    """SIDs of a history -> SID. The only one recommendations are made with."""
+    title_to_sid: PromptTemplate = PromptTemplate(
+        instruction="Answer with the identifier of the item.", before="Which item has the title: ", after="?"
+    )
+    """Title -> SID."""
+    sid_to_title: PromptTemplate = PromptTemplate(
+        instruction="Answer with the title of the item.", before="What is the title of item ", after="?"
+    )
+    """SID -> title."""
+    next_title: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the title of the next item that the user may expect?", before=_READ, after=_ASK
+    )
+    """SIDs of a history -> title."""
+    titles_to_sid: PromptTemplate = PromptTemplate(
+        instruction="Can you predict the next possible item that the user may expect?",
+        before="The user has interacted with items of these titles: ",
+        after=_ASK,
+    )
+    """Titles of a history -> SID."""
+    untitled: str = "an item without a title"
+    """Stands for a missing title in a history; items without one make no samples of their own."""
+
+
+class NetworkShape(StrictModel):
+    """A Qwen2 decoder."""
+
+    hidden: int = Field(default=128, ge=2)
+    """Width of the residual stream."""
+    ffn: int = Field(default=512, ge=1)
+    """Width of the gated feed-forward layers."""
+    layers: int = Field(default=4, ge=1)
+    """Blocks."""
+    heads: int = Field(default=4, ge=1)
+    """Query heads."""
+    groups: int = Field(default=2, ge=1)
+    """Key-value heads; each serves ``heads / groups`` query heads."""
+    head_dim: int | None = None
+    """Width of a head; hidden / heads where none is given."""
+    tied: bool = True
+    """One matrix is input embedding and output head (Qwen2.5: 0.5B to 3B); 7B has two."""
+    rope_theta: float = Field(default=10_000.0, gt=0)
+    """Base of the rotary positions (Qwen2.5: 1e6)."""
+    norm_epsilon: float = Field(default=1e-6, gt=0)
+    """Added under the root of the norms."""
+    positions: int = Field(default=1024, ge=1)
+    """Longest sequence."""
+    init: float = Field(default=0.02, gt=0)
+    """Standard deviation of random weights."""
+
+    @classmethod
+    def of(cls, config: Any, source: str) -> NetworkShape:
+        """The shape of a checkpoint's ``Qwen2Config``; raises UsageError for what decoding here does not follow."""
+        rope = config.rope_parameters or {}
+        unsupported = {
+            "sliding-window attention": "sliding_attention" in (config.layer_types or ()),
+            "stretched rotary positions": rope.get("rope_type", "default") != "default",
+            f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
+        }
+        odd = " and ".join(name for name, there in unsupported.items() if there)
+        if odd:
+            said = f"the model has {odd}, which decoding does not follow"
+            raise UsageError(said, where=source, hint="choose a plain Qwen2 or Qwen2.5 checkpoint")
+        return cls(
+            hidden=config.hidden_size,
+            ffn=config.intermediate_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            groups=config.num_key_value_heads,
+            head_dim=getattr(config, "head_dim", None),
+            tied=config.tie_word_embeddings,
+            rope_theta=float(rope.get("rope_theta", 10_000.0)),
+            norm_epsilon=config.rms_norm_eps,
+            positions=config.max_position_embeddings,
+            init=config.initializer_range,
+        )
+
+
+class LoraShape(StrictModel):
+    """Low-rank adapters (Hu et al. 2021) in place of full fine-tuning; SID rows of embedding and head learn in full."""
+
+    rank: int = Field(default=16, ge=1)
+    """Rank of each adapter."""
+    alpha: int = Field(default=32, ge=1)
+    """Adapters are scaled by alpha / rank."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Dropout in front of the adapters, in training."""
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    """Linear layers that get one, by name."""
+
+
+class CausalShape(StrictModel):
+    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer; see ``MiniOneRecConfig``.
+
+    A model of SIDs alone has no text tokens and no words.
+    """
+
+    network: NetworkShape = Field(default_factory=NetworkShape)
+    text_tokens: int = Field(default=0, ge=0)
+    """Tokens of the text vocabulary, in front of those of the SIDs."""
+    words: TaskTemplates | None = None
+    text_tasks: bool = False
+    end_token: int | None = None
+    """End of a sequence in the text vocabulary, trained behind every response and never scored."""
+    title_tokens: int = Field(default=32, ge=1)
+    history_limit: int = Field(default=10, ge=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    lora: LoraShape | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    checkpointing: bool = False
+
+
+class MiniOneRecConfig(BackboneConfig):
+    """The network, what it reads, and its training."""
+
+    checkpoint: str | None = None
+    """A Qwen2 or Qwen2.5 model by hub id (``@revision`` behind it pins one) or local folder; null trains a network from
+    scratch over SID tokens alone."""
+    network: NetworkShape = Field(default_factory=NetworkShape)
+    """Architecture from scratch; a checkpoint brings its own."""
+    history_limit: int = Field(default=10, ge=1)
+    """Most recent items in a prompt."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Dropout of input embeddings and attention."""
+    text_tasks: bool = True
+    """With a checkpoint: learn titles beside interactions (four more tasks). From scratch there is no text."""
+    words: TaskTemplates = Field(default_factory=TaskTemplates)
+    """With a checkpoint: the prompts."""
+    ending: bool = True
+    """With a checkpoint: responses are taught to end (newline, end of sequence). Never scored."""
+    title_tokens: int = Field(default=32, ge=1)
+    """With a checkpoint: longest title, in tokens."""
+    lora: LoraShape | None = None
+    """With a checkpoint: adapters in place of full fine-tuning. Needs ``training.weight_decay`` 0, so that text rows of
+    the embedding stay what they are."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights, but for those that are trained beside adapters; CUDA trains in bfloat16 either way."""
+    checkpointing: bool = False
+    """Gradient checkpointing: a third more time, a fraction of the memory."""
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    """Optimisation and early stopping."""
+
+    @model_validator(mode="after")
+    def _adapters_have_something_to_adapt(self) -> Self:
+        faults = []
+        if self.lora is not None and self.checkpoint is None:
+            faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
+        if self.lora is not None and self.training.weight_decay:
+            faults.append("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:
+        """The shape of a recommender on ``network``; ``text`` gives the fields that a checkpoint needs beside."""
+        shared = {"history_limit", "dropout", "precision", "checkpointing"}
+        return CausalShape(network=network, **self.model_dump(include=shared), **text)
+
+
+# Hub ids. TRACER names Qwen2.5-7B. MiniOneRec takes its base model as a parameter; its issues name 0.5B to 7B and the
+# public reproductions with numbers are those of 1.5B, so that one can be compared with them.
+_PAPER, _OFFICIAL = "Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-1.5B"
+
+PRESETS = {
+    "smoke": MiniOneRecConfig(
+        network=NetworkShape(hidden=64, ffn=128, layers=2, heads=4, groups=2),
+        training=TrainingConfig(lr=6e-3, batch_size=32, epochs=14, warmup_steps=60, evaluations=4, valid_rows=500),
+    ),
+    "small": MiniOneRecConfig(
+        network=NetworkShape(hidden=128, ffn=384, layers=3, heads=4, groups=2),
+        dropout=0.1,
+        training=TrainingConfig(lr=2e-3, batch_size=64, epochs=16, warmup_steps=80, evaluations=8, patience=2),
+    ),
+    "paper": MiniOneRecConfig(
+        checkpoint=_PAPER,
+        lora=LoraShape(),
+        precision="bfloat16",
+        checkpointing=True,
+        training=TrainingConfig(
+            lr=1e-4, weight_decay=0.0, batch_size=128, rows_at_once=32, epochs=10, warmup_steps=100, evaluations=20
+        ),
+    ),
+    "official": MiniOneRecConfig(
+        checkpoint=_OFFICIAL,
+        checkpointing=True,
+        training=TrainingConfig(
+            lr=3e-4,
+            weight_decay=0.0,
+            batch_size=1024,
+            rows_at_once=128,
+            epochs=10,
+            warmup_steps=20,
+            evaluations=20,
+            valid_rows=5000,
+        ),
+    ),
+}
+
+# MiniOneRec's tokenizer: the whole catalogue a batch, last-level Sinkhorn re-encoding, duplicates kept.
+_OFFICIAL_SIDS = SidConfig(
+    quantiser="rqvae",
+    dim=32,
+    hidden=(2048, 1024, 512, 256, 128, 64),
+    epochs=10_000,
+    batch_size=20_480,
+    warmup_epochs=50,
+    dead_code_epochs=0,
+    collision_token=False,
+)
+_SIDS = {**SID_PRESETS, "official": _OFFICIAL_SIDS}
+"""TIGER's tokenizer with a collision level, but for ``official``."""
+
+
+class MiniOneRec(Backbone[MiniOneRecConfig, SidConfig]):
     """MiniOneRec (arXiv 2510.24431): Qwen2 over semantic IDs, from scratch or from a pretrained text model."""
 
-    name: ClassVar[str] = "mor"
-    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.minionerec.recommender:CausalRecommender"
+    name = "mor"
+    recommender = "genrec_unlearn_bench.backbones.minionerec.recommender:CausalRecommender"
+    task = "genrec_unlearn_bench.backbones.minionerec.training:training_task"
     Config = MiniOneRecConfig
     presets = PRESETS
-    sid_presets = SID_PRESETS
+    sid_presets = _SIDS
 
     @classmethod
-    def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
-        return cls.name if expect(config, MiniOneRecConfig).checkpoint else f"{cls.name} (from scratch)"
+    def label(cls, config: MiniOneRecConfig, sids: SidConfig) -> str:
+        return cls.name if config.checkpoint else f"{cls.name} (from scratch)"
 
     @classmethod
-    def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
-        own = expect(config, MiniOneRecConfig)
+    def capabilities(cls, config: MiniOneRecConfig, sids: SidConfig) -> frozenset[Capability]:
         found = super().capabilities(config, sids)
-        return found | {Capability.TEXT_TASKS} if own.checkpoint and own.text_tasks else found
-
-    @classmethod
-    def untrained(
-        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> Recommender:
-        own = expect(config, MiniOneRecConfig)
-        if own.checkpoint is None:
-            shape = own.saved_shape(own.network)
-            fresh: Recommender = cls.recommender_class().fresh(shape, sids, seed=seed, device=device)
-            return fresh
-        read: Recommender = cls.recommender_class().pretrained(own, own.checkpoint, sids, seed=seed, device=device)
-        return read
-
-    @classmethod
-    def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture
-
-        own = expect(config, MiniOneRecConfig)
-        if own.checkpoint is None:
-            chains = PrefixChains(recommender, data.train)
-            progress.note("train.chains", len(chains.items))
-            return chains
-        mixture = SupervisedMixture(recommender, data, text_tasks=own.text_tasks, ending=own.ending)
-        progress.note("train.samples", list(mixture.sizes))
-        return mixture
+        return found | {Capability.TEXT_TASKS} if config.checkpoint and config.text_tasks else found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape
 from genrec_unlearn_bench.decoding.causal import CausalWeights
 from genrec_unlearn_bench.decoding.session import Projection
 from genrec_unlearn_bench.errors import ConfigError
@@ -135,16 +135,10 @@ def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
             setattr(weight, _HELD, True)
 
 
-def block_type(model: Any) -> torch.dtype:
-    """Type in which the blocks compute; embedding and head may be float32 beside bfloat16 blocks."""
-    result: torch.dtype = model.model.norm.weight.dtype
-    return result
-
-
 def serving_weights(model: Any) -> CausalWeights:
-    """The weights for decoding, adapters merged; the model is unchanged."""
+    """The weights for decoding, adapters merged, in the type of the blocks; the model is unchanged."""
     weights = CausalWeights(model)
-    kind = block_type(model)
+    kind = model.model.norm.weight.dtype
     if weights.embedding.dtype != kind:
         weights.embedding = weights.embedding.to(kind)
         weights.head = Projection(model.lm_head.weight.detach().to(kind))

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
-from genrec_unlearn_bench.backbones.minionerec.config import PromptTemplate, TaskTemplates
+from genrec_unlearn_bench.backbones.minionerec.backbone import PromptTemplate, TaskTemplates
 
 
 @dataclass(frozen=True)
@@ -43,48 +45,38 @@ class PromptBatch:
 
 
 def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:
-    """Write histories as one batch of prompts.
-
-    Args:
-        table: [N, W] tokens of every item, -1 behind the end of a shorter one.
-        items: [B, T] item ids, -1 behind the last one.
-    """
-    count, width = items.shape[0], table.shape[1]
+    """Write histories of items [B, T] (-1 behind the last) as one batch; ``table`` [N, W] holds the tokens of every
+    item, -1 behind the end of a shorter one."""
     device = items.device
     filled = items >= 0
     body = table[items.clamp_min(0)].masked_fill(~filled[..., None], -1)  # [B, T, W]
     follows = torch.cat([filled[:, 1:], torch.zeros_like(filled[:, :1])], 1)[:, : items.shape[1]]
-    gaps = _row(prompt.separator, device).expand(*items.shape, -1).masked_fill(~follows[..., None], -1)
-    cells = torch.cat([body, gaps], 2)  # [B, T, W + s]
-    step = cells.shape[2]
-    level = torch.full((step,), -1, dtype=torch.long, device=device)
-    level[:width] = torch.arange(width, device=device)
-    at_item = level >= 0
-    place = torch.arange(items.shape[1], device=device)[:, None].expand(-1, step).masked_fill(~at_item, -1)
-    owner = items[..., None].expand(-1, -1, step).masked_fill(~at_item, -1)
-    head = _row(prompt.head, device).expand(count, -1)
-    tail = _ends(prompt, device)[(~filled.any(1)).long()]
-    tokens = torch.cat([head, cells.flatten(1), tail], 1)
-    places, levels = place.flatten().expand(count, -1), level.repeat(items.shape[1]).expand(count, -1)
-    outside = torch.full_like(head, -1), torch.full_like(tail, -1)
-    rest = [torch.cat([outside[0], values, outside[1]], 1) for values in (owner.flatten(1), places, levels)]
-    mask = tokens >= 0
-    order = mask.long().argsort(dim=1, stable=True)[:, tokens.shape[1] - int(mask.sum(1).max()) :]
-    tokens, mask, owner, places, levels = (values.gather(1, order) for values in (tokens, mask, *rest))
-    hidden = ~mask
-    return PromptBatch(
-        tokens.masked_fill(hidden, 0), mask, *(values.masked_fill(hidden, -1) for values in (owner, places, levels))
-    )
+    gaps = torch.tensor(prompt.separator, dtype=torch.long, device=device).expand(*items.shape, -1)
+    cells = torch.cat([body, gaps.masked_fill(~follows[..., None], -1)], 2)  # [B, T, W + s]
+    level = torch.arange(cells.shape[2], device=device)
+    level = level.masked_fill(level >= table.shape[1], -1).expand_as(cells)
+    place = torch.arange(items.shape[1], device=device)[:, None].expand_as(cells).masked_fill(level < 0, -1)
+    owner = items[..., None].expand_as(cells).masked_fill(level < 0, -1)
+    head = torch.tensor(prompt.head, dtype=torch.long, device=device).expand(len(items), -1)
+    tail = padded([prompt.tail, prompt.empty]).to(device)[(~filled.any(1)).long()]
+    inside = torch.stack([cells, owner, place, level], -1).flatten(1, 2)
+    rows = torch.cat([_outside(head), inside, _outside(tail)], 1)  # [B, S', 4]
+    mask = rows[..., 0] >= 0
+    order = mask.long().argsort(dim=1, stable=True)[:, rows.shape[1] - int(mask.sum(1).max()) :]
+    mask = mask.gather(1, order)
+    rows = rows.gather(1, order[..., None].expand(-1, -1, 4)).masked_fill(~mask[..., None], -1)
+    tokens, owner, place, level = rows.unbind(-1)
+    return PromptBatch(tokens.clamp_min(0), mask, owner, place, level)
 
 
-def _row(tokens: Sequence[int], device: torch.device) -> Tensor:
-    return torch.tensor(tokens, dtype=torch.long, device=device)
+def _outside(tokens: Tensor) -> Tensor:
+    """[B, m, 4] tokens that belong to no item."""
+    return F.pad(tokens[..., None], (0, 3), value=-1)
 
 
-def _ends(prompt: Prompt, device: torch.device) -> Tensor:
-    """[2, m] the tail, and what stands for an empty history, -1 behind their ends."""
-    width = max(len(prompt.tail), len(prompt.empty))
-    return torch.stack([_row((*end, *[-1] * (width - len(end))), device) for end in (prompt.tail, prompt.empty)])
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """[n, W] token ids, -1 behind the end of a shorter row."""
+    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=-1)
 
 
 _FILE = "tokenizer.json"
@@ -117,8 +109,7 @@ class PromptTokenizer:
     def table(self, texts: Sequence[str], limit: int) -> Tensor:
         """[n, W] tokens of texts, cut to ``limit`` and -1 behind their ends; W is at least 1."""
         found = [one.ids[:limit] for one in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
-        width = max([1, *map(len, found)])
-        return torch.tensor([row + [-1] * (width - len(row)) for row in found], dtype=torch.long).view(-1, width)
+        return padded([*found, [-1]])[:-1]
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(str(folder / _FILE))

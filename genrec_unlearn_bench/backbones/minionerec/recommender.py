@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.network import (
     adapted,
-    block_type,
     extend_vocabulary,
     hold_text_rows,
     random_network,
@@ -39,7 +38,7 @@ from genrec_unlearn_bench.backbones.recommender import (
     StepOutput,
 )
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
-from genrec_unlearn_bench.data.examples import Histories, IntArray
+from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.sids.table import SidTable
@@ -52,9 +51,9 @@ SID_PROMPT = Prompt(head=(BOS,), separator=(_SEPARATOR,), tail=(_SEPARATOR,), em
 """Without text: ``BOS s1 SEP s2 SEP … sn SEP ->``; every item stands behind BOS or SEP, the next one too."""
 
 
-def sid_vocabulary(shape: CausalShape, level_sizes: tuple[int, ...]) -> SidVocabulary:
+def sid_vocabulary(shape: CausalShape, sids: SidTable) -> SidVocabulary:
     """SID tokens behind the text vocabulary, or behind the specials and a separator where there is no text."""
-    return SidVocabulary(level_sizes, base=shape.text_tokens or SPECIALS + 1)
+    return SidVocabulary(sids.level_sizes, base=shape.text_tokens or SPECIALS + 1)
 
 
 class CausalRecommender(TransformerRecommender):
@@ -70,7 +69,7 @@ class CausalRecommender(TransformerRecommender):
         serving: ServingRules | None = None,
         text: PromptTokenizer | None = None,
     ) -> None:
-        super().__init__(model, shape, sids, serving, sid_vocabulary(shape, sids.level_sizes))
+        super().__init__(model, shape, sids, serving, sid_vocabulary(shape, sids))
         self.text = text
         if (text is None) != (shape.text_tokens == 0):
             raise ValueError("a model with text tokens needs its tokenizer, one without has none")
@@ -85,7 +84,7 @@ class CausalRecommender(TransformerRecommender):
         cls, shape: CausalShape, sids: SidTable, *, seed: int, device: str = "cpu", text: PromptTokenizer | None = None
     ) -> Self:
         """Random weights from ``seed``."""
-        model = random_network(shape, sid_vocabulary(shape, sids.level_sizes).size, seed=seed)
+        model = random_network(shape, sid_vocabulary(shape, sids).size, seed=seed)
         return cls(adapted(model, shape, seed=seed).to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
@@ -94,19 +93,20 @@ class CausalRecommender(TransformerRecommender):
         found = load_pretrained(checkpoint, "qwen2", dtype=getattr(torch, config.precision))
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
-        shape = config.saved_shape(
-            NetworkShape.of(found.model.config, checkpoint),
-            text_tokens=text_tokens,
-            words=config.words,
-            text_tasks=config.text_tasks,
-            end_token=tokenizer.eos_token_id,
-            title_tokens=config.title_tokens,
-            lora=config.lora,
-        )
+        network, end = NetworkShape.of(found.model.config, checkpoint), tokenizer.eos_token_id
+        own = {name: getattr(config, name) for name in ("words", "text_tasks", "title_tokens", "lora")}
+        shape = config.saved_shape(network, text_tokens=text_tokens, end_token=end, **own)
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
         text = PromptTokenizer.of(tokenizer.backend_tokenizer, config.words, shape.end_token)
         return cls(model.to(device), shape, sids, text=text)  # type: ignore[arg-type]
+
+    @classmethod
+    def untrained(cls, config: MiniOneRecConfig, train: Examples, sids: SidTable, *, seed: int, device: str) -> Self:
+        """From scratch, or from the checkpoint."""
+        if config.checkpoint is not None:
+            return cls.pretrained(config, config.checkpoint, sids, seed=seed, device=device)
+        return cls.fresh(config.saved_shape(config.network), sids, seed=seed, device=device)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -140,7 +140,7 @@ class CausalRecommender(TransformerRecommender):
             embeds = self._soften(embeds, prompts, soft)
         if self.model.training and self.shape.dropout:
             embeds = F.dropout(embeds, self.shape.dropout)
-        return embeds.to(block_type(self.model))
+        return embeds.to(self.model.model.norm.weight.dtype)
 
     def _soften(self, embeds: Tensor, prompts: PromptBatch, soft: SoftSids) -> Tensor:
         """Replace token embeddings of softened items by expectations under their token distributions."""

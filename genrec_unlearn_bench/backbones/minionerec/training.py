@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.minionerec.recommender import SID_PROMPT, CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Context
-from genrec_unlearn_bench.backbones.training import sid_terms
+from genrec_unlearn_bench.backbones.training import TrainingTask, sid_terms
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
+from genrec_unlearn_bench.progress import Progress
 
 _ELEMENTS = 1 << 28
 """Logits held at a time: 1 GiB in float32."""
@@ -41,8 +41,8 @@ def token_losses(states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor
     return torch.cat([checkpoint(losses, part, wanted, use_reentrant=False) for part, wanted in parts])
 
 
-class PrefixChains:
-    """Next-item training that reads a history once for all of its prefixes. A ``TrainingTask`` of M chains.
+class PrefixChains(TrainingTask):
+    """Next-item training that reads a history once for all of its prefixes; M chains.
 
     Sliding windows make one example of every prefix of a user's sequence. A causal model over SIDs alone sees the same
     tokens at the same positions in all of them, so one pass over the longest gives the loss of each, at a third of the
@@ -73,19 +73,10 @@ class PrefixChains:
         for row, chain in enumerate(chains):
             self.items[row, : len(chain)] = chain
         self.counts = counts[: len(chains)]
-
-    @property
-    def lengths(self) -> IntArray:
-        return np.asarray((self.items != PAD).sum(1), dtype=np.int64)
-
-    @property
-    def terms(self) -> NDArray[np.float64]:
-        tokens = sid_terms(self._recommender.sids, self.items.ravel()).reshape(self.items.shape)
-        return np.asarray((self.counts * tokens).sum(1), dtype=np.float64)
-
-    @property
-    def kinds(self) -> IntArray:
-        return np.zeros(len(self.items), dtype=np.int64)
+        self.lengths = np.asarray((self.items != PAD).sum(1), dtype=np.int64)
+        tokens = sid_terms(recommender.sids, self.items.ravel()).reshape(self.items.shape)
+        self.terms = np.asarray((self.counts * tokens).sum(1), dtype=np.float64)
+        self.kinds = np.zeros(len(self.items), dtype=np.int64)
 
     def loss(self, rows: IntArray) -> Tensor:
         """Mean over all target tokens of all examples in the chosen chains."""
@@ -112,12 +103,8 @@ class _TextTask:
     source: Tensor
     response: Tensor
 
-    @property
-    def lengths(self) -> IntArray:
-        return np.asarray(_sizes(self.source, self.items).sum(1) + _sizes(self.response, self.targets), dtype=np.int64)
 
-
-class SupervisedMixture:
+class SupervisedMixture(TrainingTask):
     """MiniOneRec's supervised mixture: five tasks, concatenated, unweighted, loss on the response alone.
 
     SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID. Item
@@ -143,24 +130,13 @@ class SupervisedMixture:
             shown = [title or untitled for title in data.items.titles]
             titles = text.table(shown, recommender.shape.title_tokens).to(device)
             self._parts += _text_parts(text, data, histories, sids, titles, end)
-        self._first = np.cumsum([0, *(len(part.targets) for part in self._parts)])
-
-    @cached_property
-    def lengths(self) -> IntArray:
-        return np.concatenate([part.lengths for part in self._parts])
-
-    @cached_property
-    def terms(self) -> NDArray[np.float64]:
-        return np.concatenate([_sizes(part.response, part.targets) for part in self._parts]).astype(np.float64)
-
-    @cached_property
-    def kinds(self) -> IntArray:
-        return np.repeat(np.arange(len(self._parts)), self.sizes)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Samples of each task."""
-        return tuple(len(part.targets) for part in self._parts)
+        self.sizes = tuple(len(part.targets) for part in self._parts)
+        self._first = np.cumsum([0, *self.sizes])
+        answers = [_sizes(part.response, part.targets) for part in self._parts]
+        asked = [_sizes(part.source, part.items).sum(1) for part in self._parts]
+        self.lengths = np.concatenate([*map(np.add, asked, answers)])
+        self.terms = np.concatenate(answers).astype(np.float64)
+        self.kinds = np.repeat(np.arange(len(self._parts)), self.sizes)
 
     def loss(self, rows: IntArray) -> Tensor:
         parts = np.searchsorted(self._first, rows, side="right") - 1
@@ -212,3 +188,16 @@ def _sizes(table: Tensor, items: IntArray) -> IntArray:
 def _trimmed(items: IntArray, device: torch.device) -> Tensor:
     width = int((items != PAD).sum(1).max(initial=0))
     return torch.from_numpy(items[:, :width]).to(device)
+
+
+def training_task(
+    model: CausalRecommender, config: MiniOneRecConfig, data: TrainingData, progress: Progress
+) -> TrainingTask:
+    """Prefix chains from scratch, the supervised mixture with a checkpoint."""
+    if config.checkpoint is None:
+        chains = PrefixChains(model, data.train)
+        progress.note("train.chains", len(chains.items))
+        return chains
+    mixture = SupervisedMixture(model, data, text_tasks=config.text_tasks, ending=config.ending)
+    progress.note("train.samples", list(mixture.sizes))
+    return mixture

@@ -15,21 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale, T5Shape, TrainingConfig, expect
-from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
+from genrec_unlearn_bench.backbones.config import BackboneConfig, T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.recommender import Capability
+from genrec_unlearn_bench.backbones.tiger import TIGER_PRESETS
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
-from genrec_unlearn_bench.sids.config import SidConfig, sid_preset
+from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
 from genrec_unlearn_bench.sids.p5 import digit_pieces
 from genrec_unlearn_bench.sids.table import SidTable
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.training import TrainingTask
 
 
 class P5Config(BackboneConfig):
@@ -56,19 +54,19 @@ class P5Config(BackboneConfig):
 
 PRESETS = {
     # Commas are left out where every encoder position counts; whole-word embeddings mark the items all the same.
-    Scale.SMOKE: P5Config(
-        shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
+    "smoke": P5Config(
+        shape=TIGER_PRESETS["smoke"].shape,
         separator=False,
-        training=TrainingConfig(lr=5e-3, batch_size=128, epochs=8, warmup_steps=60, evaluations=4, valid_rows=500),
+        training=TIGER_PRESETS["smoke"].training,
     ),
-    Scale.SMALL: P5Config(
-        shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
+    "small": P5Config(
+        shape=TIGER_PRESETS["small"].shape,
         separator=False,
         # A prompt's own words make a step half as long again as TIGER's, so there are fewer.
         training=TrainingConfig(epochs=40, max_steps=1200, warmup_steps=120, evaluations=8),
     ),
     # TRACER's paper gives P5-SID no settings of its own: its tokenizer's grid, and the family's text model.
-    Scale.PAPER: P5Config(
+    "paper": P5Config(
         checkpoint="t5-small",
         training=TrainingConfig(
             lr=1e-3, batch_size=128, epochs=50, warmup_steps=1000, evaluations=50, patience=10, valid_rows=5000
@@ -76,7 +74,7 @@ PRESETS = {
     ),
     # LLM-RecSys-ID: AdamW at 1e-3, decay 0.01, two GPUs with 64 rows each, 20 epochs, the best on validation. Its
     # warm-up is 5 % of all steps: some 1,400 of 28,000 on Beauty.
-    Scale.OFFICIAL: P5Config(
+    "official": P5Config(
         checkpoint="t5-small",
         training=TrainingConfig(
             lr=1e-3, batch_size=128, epochs=20, warmup_steps=1400, evaluations=20, patience=20, valid_rows=5000
@@ -113,77 +111,62 @@ class P5SidConfig(SidConfig):
         return self
 
 
-_TREES: dict[Scale, dict[str, int | str]] = {
-    Scale.SMOKE: {"clusters": 8, "leaf_size": 24, "cluster_tokens": 100},
-    Scale.SMALL: {"leaf_size": 100},
-    Scale.PAPER: {"number_tokenizer": "t5-small"},
-    Scale.OFFICIAL: {"number_tokenizer": "t5-small"},
+_TREES: dict[str, dict[str, int | str]] = {
+    "smoke": {"clusters": 8, "leaf_size": 24, "cluster_tokens": 100},
+    "small": {"leaf_size": 100},
+    "paper": {"number_tokenizer": "t5-small"},
+    "official": {"number_tokenizer": "t5-small"},
 }
-
-SID_PRESETS = {
-    scale: P5SidConfig.model_validate({**sid_preset(scale.value).model_dump(), **trees})
-    for scale, trees in _TREES.items()
+_SIDS = {
+    scale: P5SidConfig.model_validate({**SID_PRESETS[scale].model_dump(), **trees}) for scale, trees in _TREES.items()
 }
 """Codebooks as TIGER has them at the same scale, and the options of the trees."""
 
 
-class P5Sid(Backbone):
+class P5Sid(Backbone[P5Config, P5SidConfig]):
     """P5 prompts over semantic IDs, on a pretrained T5 (from scratch without one, and then named so)."""
 
-    name: ClassVar[str] = "p5sid"
-    recommender: ClassVar[str] = "genrec_unlearn_bench.backbones.p5sid.recommender:P5Recommender"
+    name = "p5sid"
+    recommender = "genrec_unlearn_bench.backbones.p5sid.recommender:P5Recommender"
+    task = "genrec_unlearn_bench.backbones.p5sid.recommender:training_task"
     Config = P5Config
     presets = PRESETS
-    sid_presets = SID_PRESETS
+    sid_presets = _SIDS
 
     @classmethod
-    def label(cls, config: BackboneConfig, sids: SidConfig) -> str:
-        notes = [] if expect(config, P5Config).checkpoint else ["from scratch"]
-        indexer = expect(sids, P5SidConfig).indexer
-        notes += [] if indexer == "rqvae" else [indexer]
+    def label(cls, config: P5Config, sids: P5SidConfig) -> str:
+        notes = [] if config.checkpoint else ["from scratch"]
+        notes += [] if sids.indexer == "rqvae" else [sids.indexer]
         return f"{cls.name} ({', '.join(notes)})" if notes else cls.name
 
     @classmethod
-    def capabilities(cls, config: BackboneConfig, sids: SidConfig) -> frozenset[Capability]:
-        codebooks = expect(sids, P5SidConfig).indexer == "rqvae"
-        return frozenset({Capability.HAS_CODEBOOKS if codebooks else Capability.RAGGED_SIDS})
+    def capabilities(cls, config: P5Config, sids: P5SidConfig) -> frozenset[Capability]:
+        return frozenset({Capability.HAS_CODEBOOKS if sids.indexer == "rqvae" else Capability.RAGGED_SIDS})
 
     @classmethod
-    def reads_interactions(cls, config: SidConfig) -> bool:
-        return expect(config, P5SidConfig).indexer != "rqvae"
+    def reads_interactions(cls, config: P5SidConfig) -> bool:
+        return config.indexer != "rqvae"
 
     @classmethod
-    def tokenise(cls, config: SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress) -> SidTable:
+    def tokenise(
+        cls, config: P5SidConfig, data: TrainingData, *, seed: int, device: str, progress: Progress
+    ) -> SidTable:
         """The semantic IDs of all items: codebooks over features, or a tree over the train interactions."""
         from genrec_unlearn_bench.sids.p5 import collaborative_table, sequential_table
 
-        own = expect(config, P5SidConfig)
-        if own.indexer == "sequential":
-            return sequential_table(data.train, len(data.items), start=own.start, pieces=_number_pieces(own))
-        if own.indexer == "collaborative":
+        if config.indexer == "sequential":
+            return sequential_table(data.train, len(data.items), start=config.start, pieces=_number_pieces(config))
+        if config.indexer == "collaborative":
             return collaborative_table(
                 data.train,
                 len(data.items),
-                clusters=own.clusters,
-                leaf_size=own.leaf_size,
-                tokens=own.cluster_tokens,
-                slack=own.collision_slack,
+                clusters=config.clusters,
+                leaf_size=config.leaf_size,
+                tokens=config.cluster_tokens,
+                slack=config.collision_slack,
                 seed=derive(seed, "clusters"),
             )
-        return super().tokenise(own, data, seed=seed, device=device, progress=progress)
-
-    @classmethod
-    def untrained(
-        cls, config: BackboneConfig, data: TrainingData, sids: SidTable, *, seed: int, device: str
-    ) -> Recommender:
-        own = expect(config, P5Config)
-        result: Recommender = cls.recommender_class().untrained(own, data.train, sids, seed=seed, device=device)
-        return result
-
-    @classmethod
-    def task(cls, recommender: Any, config: BackboneConfig, data: TrainingData, progress: Progress) -> TrainingTask:
-        result: TrainingTask = recommender.training_task(data.train, expect(config, P5Config).training.temperature)
-        return result
+        return super().tokenise(config, data, seed=seed, device=device, progress=progress)
 
 
 def _number_pieces(config: P5SidConfig) -> Callable[[int], list[str]]:

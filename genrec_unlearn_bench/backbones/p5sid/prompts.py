@@ -8,11 +8,12 @@ much for a word as for a piece of an item.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from genrec_unlearn_bench.backbones.recommender import SPECIALS
 from genrec_unlearn_bench.config import StrictModel
@@ -38,9 +39,8 @@ PROMPTS = (
 EVALUATION = 0
 """The prompt that recommends, unlearns and is measured."""
 
-PROMPT_WORDS = tuple(
-    dict.fromkeys(word for prompt in PROMPTS for word in prompt.split() if word not in ("{user}", "{history}"))
-)
+_BLANKS = ("{user}", "{history}")
+PROMPT_WORDS = tuple(dict.fromkeys(word for prompt in PROMPTS for word in prompt.split() if word not in _BLANKS))
 """Every word of the prompts, in the order of their first appearance."""
 
 END_OF_PROMPT = 1
@@ -55,22 +55,10 @@ _ITEM = "item_"
 _WIDTH = 2
 
 
-class TextTokenizer(Protocol):
-    """Tokenises the words of a prompt; the ids of SIDs start at ``size``."""
-
-    size: int
-
-    def word(self, text: str) -> list[int]:
-        """The ids of one word, at least one."""
-
-    def user(self, number: int) -> list[int]:
-        """The word of user ``number`` (from 1); 0 is the one word of all users that training has not seen."""
-
-
 class WordTokenizer:
     """One token a word of the prompts, one for the front of a user's word, one for every one or two digits.
 
-    Users are written like sequential item numbers, two digits a piece from the left.
+    SIDs start at ``size``. Users are written like sequential item numbers, two digits a piece from the left.
     """
 
     def __init__(self) -> None:
@@ -80,9 +68,11 @@ class WordTokenizer:
         self.size = SPECIALS + len(self._ids)
 
     def word(self, text: str) -> list[int]:
+        """The ids of one word, at least one."""
         return [self._ids[text]]
 
     def user(self, number: int) -> list[int]:
+        """The word of user ``number`` (from 1); 0 is the one word of all users that training has not seen."""
         if not number:
             return self.word(_UNKNOWN)
         return [self._ids[_USER], *(self._ids[piece] for piece in digit_pieces(number, _WIDTH))]
@@ -124,6 +114,9 @@ class SubwordTokenizer:
         return pieces[front:]
 
 
+TextTokenizer = WordTokenizer | SubwordTokenizer
+
+
 class TokenRun(StrictModel):
     """Some words in a row."""
 
@@ -146,8 +139,8 @@ class PromptTokens(StrictModel):
 def tokenise_prompt(template: str, text: TextTokenizer) -> PromptTokens:
     """Tokenise a template, which has ``{user}`` and ``{history}`` once each."""
     words = template.split()
-    user, history = words.index("{user}"), words.index("{history}")
-    first, second = min(user, history), max(user, history)
+    user, history = map(words.index, _BLANKS)
+    first, second = sorted((user, history))
     after = _run(words[second + 1 :], text)
     return PromptTokens(
         before=_run(words[:first], text),
@@ -166,36 +159,10 @@ def _run(words: list[str], text: TextTokenizer) -> TokenRun:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class PromptTensors:
-    """All P prompts, by run: token ids [P, W], -1 where a prompt's run is shorter; beginnings of words [P, W].
-
-    A batch puts all runs side by side in slots of equal width, fills what each row has, and moves the filled slots
-    together to the left (``close_gaps``), so that every row is what the same prompt alone would be: T5's attention goes
-    by distance, so a gap would change it.
-    """
-
-    before: tuple[Tensor, Tensor]
-    between: tuple[Tensor, Tensor]
-    after: tuple[Tensor, Tensor]
-    user_first: Tensor
-
-    @classmethod
-    def of(cls, prompts: tuple[PromptTokens, ...], device: torch.device) -> PromptTensors:
-        before, between, after = (
-            _stacked([getattr(prompt, run) for prompt in prompts], device) for run in ("before", "between", "after")
-        )
-        return cls(before, between, after, torch.tensor([prompt.user_first for prompt in prompts], device=device))
-
-
-def _stacked(runs: list[TokenRun], device: torch.device) -> tuple[Tensor, Tensor]:
-    width = max(len(run.ids) for run in runs)
-    ids = torch.full((len(runs), width), -1)
-    firsts = torch.zeros(len(runs), width, dtype=torch.bool)
-    for row, run in enumerate(runs):
-        ids[row, : len(run.ids)] = torch.tensor(run.ids, dtype=torch.long)
-        firsts[row, : len(run.ids)] = torch.tensor(run.firsts, dtype=torch.bool)
-    return ids.to(device), firsts.to(device)
+def stacked(runs: Sequence[TokenRun]) -> Tensor:
+    """[P, W, 2] token ids and whether each begins a word; -1 behind the end of a shorter run."""
+    pairs = [torch.tensor([run.ids, run.firsts], dtype=torch.long).T for run in runs]
+    return pad_sequence(pairs, batch_first=True, padding_value=-1)
 
 
 def close_gaps(filled: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,32 +7,34 @@ an item hold together. Everything but the input is the T5 recommender's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
+from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
     EVALUATION,
     PROMPTS,
     SEPARATOR,
-    PromptTensors,
     PromptTokens,
     SubwordTokenizer,
     TextTokenizer,
     WordTokenizer,
     close_gaps,
+    stacked,
     tokenise_prompt,
 )
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.backbones.recommender import PAD_TOKEN, ServingRules, SidVocabulary, SoftSids, StepOutput
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
-from genrec_unlearn_bench.backbones.training import ExampleTask, cross_entropy
+from genrec_unlearn_bench.backbones.training import NextItem, TrainingTask, cross_entropy
 from genrec_unlearn_bench.data.examples import PAD, Examples, Histories, IntArray
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
@@ -72,17 +74,6 @@ _WHOLE_WORD_SHARE = 0.1
 Industrial (small, validation NDCG@10) 150 steps reach .037 with and .040 without whole words."""
 
 
-class UserTokens:
-    """The words of the users: ``rows`` [user ids], 0 for one that training has not seen; ``tokens`` [1 + users, width]
-    of each row, -1 behind the last."""
-
-    def __init__(self, rows: IntArray, words: list[list[int]]) -> None:
-        self.rows = rows
-        self.tokens = np.full((len(words), max(map(len, words))), -1, dtype=np.int64)
-        for row, word in enumerate(words):
-            self.tokens[row, : len(word)] = word
-
-
 class P5Recommender(T5Recommender):
     """T5 over prompts."""
 
@@ -97,7 +88,9 @@ class P5Recommender(T5Recommender):
             # Only decoded SIDs need an end token: in a prompt the next word ends an item, as in P5.
             ends = torch.from_numpy(sids.codes == sids.tree.end).to(self.device)
             self._tokens = self._tokens.masked_fill(ends, PAD_TOKEN)
-        self._prompts = PromptTensors.of(shape.prompts, self.device)
+        runs = [(prompt.before, prompt.between, prompt.after) for prompt in shape.prompts]
+        self._runs = [stacked(run).to(self.device) for run in zip(*runs, strict=True)]
+        self._user_first = torch.tensor([prompt.user_first for prompt in shape.prompts], device=self.device)
         self._separator = torch.tensor(shape.separator, dtype=torch.long, device=self.device)
 
     @classmethod
@@ -150,7 +143,7 @@ class P5Recommender(T5Recommender):
             content |= {name: getattr(found, name) for name in ("d_model", "d_kv", "d_ff")}
             content |= {"layers": found.num_layers, "heads": found.num_heads, "dropout": found.dropout_rate}
             content |= {"gated": found.is_gated_act, "tied": found.tie_word_embeddings}
-        users = _users(train, text)
+        rows, words = _users(train, text)
         shape = P5Shape.model_validate(
             content
             | {
@@ -159,9 +152,9 @@ class P5Recommender(T5Recommender):
                 "evaluation": EVALUATION,
                 "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
                 "whole_words": 512 if config.whole_words else 0,
-                "user_ids": len(users.rows),
-                "users": len(users.tokens) - 1,
-                "user_width": users.tokens.shape[1],
+                "user_ids": len(rows),
+                "users": len(words) - 1,
+                "user_width": max(map(len, words)),
             }
         )
         if loaded is None:
@@ -169,17 +162,15 @@ class P5Recommender(T5Recommender):
         else:
             numbers = text.number_ids() if isinstance(text, SubwordTokenizer) else []
             recommender = cls.pretrained(loaded.model, shape, sids, numbers=numbers, seed=seed, device=device)
-        recommender.set_users(users)
+        recommender.set_users(rows, words)
         return recommender
 
-    def training_task(self, examples: Examples, temperature: float) -> PromptedNextItem:
-        return PromptedNextItem(self, examples, temperature)
-
-    def set_users(self, users: UserTokens) -> None:
-        """Give the users their words; they are saved with the weights."""
-        for name, values in ((_USER_ROWS, users.rows), (_USER_TOKENS, users.tokens)):
-            buffer: Tensor = getattr(self.model, name)
-            buffer.copy_(torch.from_numpy(values))
+    def set_users(self, rows: IntArray, words: list[list[int]]) -> None:
+        """Give the users their words, which are saved with the weights: ``rows`` [user ids] of ``words``, 0 for a user
+        that training has not seen."""
+        tokens = pad_sequence([torch.tensor(word) for word in words], batch_first=True, padding_value=-1)
+        for name, values in ((_USER_ROWS, torch.from_numpy(rows)), (_USER_TOKENS, tokens)):
+            getattr(self.model, name).copy_(values)
 
     def prompted(self, histories: Histories, targets: IntArray, prompts: Tensor) -> StepOutput:
         """``forward`` with a prompt for every history; ``prompts`` [B] long."""
@@ -195,8 +186,8 @@ class P5Recommender(T5Recommender):
         prompts = prompts.to(self.device)
         items, tokens, embeds = self._history(histories, soft)
         tokens, embeds, firsts, owners = self._separated(items, tokens, embeds)
-        lead, lead_firsts = self._words(prompts, histories, leading=True)
-        tail, tail_firsts = self._words(prompts, histories, leading=False)
+        around = self._words(prompts, histories)
+        lead, tail = (run[..., 0] for run in around)
         filled = torch.cat([lead >= 0, tokens != PAD_TOKEN, tail >= 0], 1)
         order, mask = close_gaps(filled)
         slots = torch.cat([self.model.shared(lead.clamp_min(0)), embeds, self.model.shared(tail.clamp_min(0))], 1)
@@ -204,7 +195,7 @@ class P5Recommender(T5Recommender):
         nothing = [torch.full_like(run, PAD) for run in (lead, tail)]
         position_items = torch.cat([nothing[0], owners, nothing[1]], 1).gather(1, order)
         if self.shape.whole_words:
-            starts = torch.cat([lead_firsts, firsts, tail_firsts], 1).gather(1, order) & mask
+            starts = torch.cat([around[0][..., 1] > 0, firsts, around[1][..., 1] > 0], 1).gather(1, order) & mask
             ends = torch.zeros_like(mask)
             ends[torch.arange(len(mask), device=mask.device), mask.sum(1) - 1] = True
             words = starts.long().cumsum(1).masked_fill(~mask | ends, 0).clamp_max(self.shape.whole_words - 1)
@@ -214,45 +205,33 @@ class P5Recommender(T5Recommender):
     def _separated(self, items: Tensor, tokens: Tensor, embeds: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The history's tokens [B, H], embeddings [B, H, D], word beginnings [B, H] and items [B, H], with the
         separator behind every item but the last."""
-        batch, length, levels = tokens.shape
-        firsts = torch.zeros_like(tokens, dtype=torch.bool)
-        firsts[..., :1] = True
-        owners = items[..., None].expand(-1, -1, levels)
-        width = len(self._separator)
-        if width and length:
+        levels = tokens.shape[2]
+        owners = items[..., None].expand_as(tokens)
+        if len(self._separator) and items.shape[1]:
             follows = torch.zeros_like(items, dtype=torch.bool)
             follows[:, :-1] = items[:, 1:] != PAD
-            between = self._separator.expand(batch, length, width)
+            between = self._separator.expand(*items.shape, -1)
             tokens = torch.cat([tokens, between.masked_fill(~follows[..., None], PAD_TOKEN)], 2)
             embeds = torch.cat([embeds, self.model.shared(between)], 2)
-            begins = torch.zeros_like(between, dtype=torch.bool)
-            begins[..., 0] = True
-            firsts = torch.cat([firsts, begins], 2)
             owners = torch.cat([owners, torch.full_like(between, PAD)], 2)
+        places = torch.arange(tokens.shape[2], device=tokens.device)
+        firsts = ((places == 0) | (places == levels)).expand_as(tokens)
         return tokens.flatten(1), embeds.flatten(1, 2), firsts.flatten(1), owners.flatten(1)
 
-    def _words(self, prompts: Tensor, histories: Histories, *, leading: bool) -> tuple[Tensor, Tensor]:
-        """Token ids [B, W] (-1 in holes) and word beginnings of what stands before or behind the history."""
-        user = self._user_words(histories)
-        user_firsts = torch.zeros_like(user, dtype=torch.bool)
-        user_firsts[:, 0] = True
-        book, first = self._prompts, self._prompts.user_first[prompts][:, None]
-        middle, middle_firsts = (part[prompts] for part in book.between)
-        if leading:
-            ids, firsts = (part[prompts] for part in book.before)
-            runs = [ids, user.masked_fill(~first, -1), middle.masked_fill(~first, -1)]
-            return torch.cat(runs, 1), torch.cat([firsts, user_firsts, middle_firsts], 1)
-        ids, firsts = (part[prompts] for part in book.after)
-        runs = [middle.masked_fill(first, -1), user.masked_fill(first, -1), ids]
-        return torch.cat(runs, 1), torch.cat([middle_firsts, user_firsts, firsts], 1)
-
-    def _user_words(self, histories: Histories) -> Tensor:
+    def _words(self, prompts: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
+        """[B, W, 2] what stands before the history, and what stands behind it: token ids, -1 in holes, and whether each
+        begins a word."""
         users = torch.from_numpy(histories.users).to(self.device)
         rows: Tensor = getattr(self.model, _USER_ROWS)
         known = (users >= 0) & (users < len(rows))
         row = rows[users.clamp(0, len(rows) - 1)].masked_fill(~known, 0)
-        result: Tensor = getattr(self.model, _USER_TOKENS)[row]
-        return result
+        ids: Tensor = getattr(self.model, _USER_TOKENS)[row]
+        user = torch.stack([ids, torch.zeros_like(ids).index_fill(1, torch.tensor([0], device=ids.device), 1)], 2)
+        before, between, after = (run[prompts] for run in self._runs)
+        first = self._user_first[prompts][:, None, None]
+        lead = [before, user.masked_fill(~first, -1), between.masked_fill(~first, -1)]
+        tail = [between.masked_fill(first, -1), user.masked_fill(first, -1), after]
+        return torch.cat(lead, 1), torch.cat(tail, 1)
 
 
 def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
@@ -269,8 +248,7 @@ def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
     model.register_buffer(_USER_TOKENS, tokens)
 
 
-@dataclass(frozen=True, eq=False)
-class PromptedNextItem(ExampleTask):
+class PromptedNextItem(NextItem):
     """Cross-entropy of the next item's tokens, each example with a prompt drawn anew each time."""
 
     recommender: P5Recommender
@@ -283,7 +261,12 @@ class PromptedNextItem(ExampleTask):
         return cross_entropy(model.prompted(histories, self.examples.targets[rows], prompts), self.temperature)
 
 
-def _users(train: Examples, text: TextTokenizer) -> UserTokens:
+def training_task(model: P5Recommender, config: P5Config, data: TrainingData, progress: Progress) -> TrainingTask:
+    """Next items, asked for by all prompts."""
+    return PromptedNextItem(model, data.train, config.training.temperature)
+
+
+def _users(train: Examples, text: TextTokenizer) -> tuple[IntArray, list[list[int]]]:
     """Train users numbered from 1 in the order of their first train row in time: nothing of what comes later, and no
     user that training does not see, moves a number."""
     order = np.lexsort((train.users, train.times))
@@ -291,4 +274,4 @@ def _users(train: Examples, text: TextTokenizer) -> UserTokens:
     numbered = distinct[np.argsort(first, kind="stable")]
     rows = np.zeros(int(distinct.max(initial=-1)) + 1 or 1, dtype=np.int64)
     rows[numbered] = np.arange(1, len(numbered) + 1)
-    return UserTokens(rows, [text.user(number) for number in range(len(numbered) + 1)])
+    return rows, [text.user(number) for number in range(len(numbered) + 1)]

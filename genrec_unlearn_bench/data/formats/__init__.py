@@ -1,0 +1,107 @@
+"""Formats of datasets: the files that each consists of. How they are read says ``reader``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from genrec_unlearn_bench.errors import DataFault
+
+FormatName = Literal["demo", "folder", "table", "recbole", "amazon-2018", "minionerec", "letter"]
+
+
+class Role(NamedTuple):
+    """One file of a format, as a dataset's YAML calls it."""
+
+    name: str
+    patterns: tuple[str, ...]
+    """Globs relative to the data folder, best first."""
+    group: str | None
+    """Of the roles of one group exactly one must be there; None for a role that may be missing."""
+
+
+TABLES = ("csv", "tsv", "parquet", "jsonl", "arrow")
+"""Endings of tables, each of which may have ``.gz`` behind it."""
+
+
+def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
+    both = tuple(form for pattern in patterns for form in ((pattern, f"{pattern}.gz") if zipped else (pattern,)))
+    return Role(name, both, name if group == "" else group)
+
+
+FORMATS: dict[FormatName, tuple[Role, ...]] = {
+    "demo": (),
+    "folder": (
+        _role("items", "items.jsonl"),
+        _role("interactions", "interactions.tsv", group="interactions or sequences"),
+        _role("sequences", "sequences.tsv", group="interactions or sequences"),
+    ),
+    "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
+    "table": (
+        _role("interactions", *(f"interactions.{ending}" for ending in TABLES), group="interactions or train"),
+        _role("items", *(f"items.{ending}" for ending in TABLES), group=None),
+        _role("train", *(f"train.{ending}" for ending in TABLES), group="interactions or train"),
+        _role("valid", *(f"valid.{ending}" for ending in TABLES), group=None),
+        _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
+    ),
+    "recbole": (
+        _role("interactions", "*.inter", zipped=False),
+        _role("items", "*.item", group=None, zipped=False),
+    ),
+    "minionerec": (
+        _role("train", "train/*.csv", zipped=False),
+        _role("valid", "valid/*.csv", zipped=False),
+        _role("test", "test/*.csv", zipped=False),
+        _role("items", "index/*.item.json", zipped=False),
+        _role("index", "index/*.index.json", group=None, zipped=False),
+    ),
+    "letter": (
+        _role("sequences", "*.inter.json", zipped=False),
+        _role("items", "*.item.json", group=None, zipped=False),
+        _role("index", "*.index.json", group=None, zipped=False),
+    ),
+}
+
+
+def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
+    """List the faults of a set of roles: unknown, repeated, missing or too many of one group."""
+    known = {role.name: role for role in FORMATS[format_name]}
+    unknown = f"is no file of the format {format_name}; known: {', '.join(known)}"
+    faults = [f"{name!r} {unknown}" for name in roles if name not in known]
+    faults += [f"{name!r} is listed twice" for name in sorted(set(roles)) if roles.count(name) > 1]
+    for group in dict.fromkeys(role.group for role in known.values() if role.group):
+        members = [name for name, role in known.items() if role.group == group]
+        there = sorted(set(members) & set(roles))
+        if not there:
+            faults.append(f"the format {format_name} needs a file {' or '.join(map(repr, members))}")
+        elif len(there) > 1:
+            faults.append(f"the format {format_name} takes one of {' and '.join(map(repr, there))}, not both")
+    return faults
+
+
+def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
+    """Find a format's files by their usual names: role -> path relative to ``folder``.
+
+    Raises:
+        DataFault: a needed file is missing, or several files could be meant.
+    """
+    found: dict[str, str] = {}
+    faults: list[str] = []
+    for role in FORMATS[format_name]:
+        for pattern in role.patterns:
+            matches = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            if len(matches) > 1:
+                faults.append(f"{role.name}: several files could be meant: {', '.join(matches[:5])}")
+            if matches:
+                found[role.name] = matches[0]
+                break
+    faults += role_faults(format_name, list(found))
+    if faults:
+        expected = ", ".join(role.patterns[0] for role in FORMATS[format_name])
+        listing = "".join(f"\n  - {fault}" for fault in faults)
+        raise DataFault(
+            f"no dataset in the format {format_name} here:{listing}",
+            where=str(folder),
+            hint=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
+        )
+    return found

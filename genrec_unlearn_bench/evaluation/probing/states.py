@@ -237,7 +237,7 @@ def untrained(recommender: Recommender, seed: int) -> Recommender:
     fresh: Recommender
     if isinstance(recommender, CausalRecommender):
         shape = recommender.shape
-        tokens = sid_vocabulary(shape, recommender.sids.level_sizes).size
+        tokens = sid_vocabulary(shape, recommender.sids).size
         model = adapted(random_network(shape, tokens, seed=drawn), shape, seed=drawn)
         fresh = type(recommender)(
             model.to(recommender.device),  # type: ignore[arg-type]

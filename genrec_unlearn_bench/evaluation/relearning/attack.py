@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.backbones.snapshots import (
-    Snapshot,
     Snapshots,
     TrainingPosition,
     fingerprint,
@@ -52,7 +51,7 @@ from genrec_unlearn_bench.unlearning.lora import LowRank, all_blocks, linear_nam
 
 _LOG_EVERY = 20
 _FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
-_WEIGHT, _MOMENT, _HITS = "weight.", "moment.", "hits."
+_WEIGHT, _MOMENT, _HITS, _RNG = "weight.", "moment.", "hits.", "rng."
 
 Hits = dict[str, Tensor]
 """By part, [S, n] bool: the hits at the steps scored so far."""
@@ -207,15 +206,15 @@ class AttackCheckpoint:
         found = self._kept.read() if self._kept else None
         if found is None:
             return None
-        self.earlier = found.place.seconds
-        tensors = found.current
+        place, tensors = found
+        self.earlier = place.seconds
         with torch.no_grad():
             for number, parameter in enumerate(self._learned):
                 parameter.copy_(tensors[f"{_WEIGHT}{number}"])
         restore_optimizer(self._optimizer, tensors, _MOMENT)
-        restore_generators(tensors)
+        restore_generators({name: tensors[_RNG + name] for name in ("cpu", "cuda") if _RNG + name in tensors})
         hits = {name.removeprefix(_HITS): tensor for name, tensor in tensors.items() if name.startswith(_HITS)}
-        return found.place.step, hits
+        return place.step, hits
 
     def keep(self, step: int, hits: Hits) -> None:
         """Write the state after ``step`` steps over the last one. Raises StorageError."""
@@ -224,6 +223,7 @@ class AttackCheckpoint:
         tensors = {f"{_WEIGHT}{number}": parameter.detach() for number, parameter in enumerate(self._learned)}
         tensors |= optimizer_state(self._optimizer, _MOMENT)
         tensors |= {f"{_HITS}{part}": found for part, found in hits.items()}
-        tensors |= generator_states(on_cuda=any(parameter.is_cuda for parameter in self._learned))
+        states = generator_states(on_cuda=any(parameter.is_cuda for parameter in self._learned))
+        tensors |= {_RNG + name: state for name, state in states.items()}
         seconds = self.earlier + time.monotonic() - self._began
-        self._kept.write(Snapshot(TrainingPosition(step=step, score=-1.0, stale=0, seconds=seconds), tensors, {}))
+        self._kept.write(TrainingPosition(step=step, seconds=seconds), tensors)

@@ -36,7 +36,7 @@ def data_stages(
     resolved: ResolvedRequest, progress: Progress | None = None, *, download: bool = True
 ) -> dict[str, Stage]:
     """Dataset, task and features of a request, by role. Raises DataMissing where files are missing."""
-    dataset = dataset_stage(resolved.dataset, resolved.data_dir, progress, download=download)
+    dataset = dataset_stage(resolved.dataset, resolved.request.data_dir, progress, download=download)
     task = task_stage(resolved.task, dataset)
     encoder, fields = resolved.encoder, resolved.dataset.text_fields
 
@@ -141,9 +141,7 @@ def _read_manifest(folder: Path) -> TaskManifest:
 class PreparedTask:
     """Dataset, task and features in memory.
 
-    Attributes:
-        holdout: Interactions that nothing is trained on, for membership inference; ``dataset`` and ``split`` are
-            without them.
+    ``dataset`` and ``split`` are without the holdout, which nothing is trained on, for membership inference.
     """
 
     dataset: Dataset
@@ -178,11 +176,10 @@ def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | N
         return ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
 
     def prepared() -> PreparedTask:
-        dataset, split = inputs["dataset"], inputs["task"]
-        found = inputs.remember(f"item-features/{keys['scrubbed']}", features)
-        if not held_out:
-            return PreparedTask(dataset, split, found)
-        lean, divided, held = carve(dataset, split)
-        return PreparedTask(lean, divided, found, held)
+        dataset, split, held = inputs["dataset"], inputs["task"], None
+        found = inputs.context.remember(f"item-features/{keys['scrubbed']}", features)
+        if held_out:
+            dataset, split, held = carve(dataset, split)
+        return PreparedTask(dataset, split, found, held)
 
-    return inputs.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)
+    return inputs.context.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)

@@ -5,9 +5,10 @@ References are measured once for all methods of a seed, and a new measurement re
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
@@ -31,11 +31,12 @@ from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, S
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.probing.states import untrained
 from genrec_unlearn_bench.evaluation.suites import find_measurement
+from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite
+from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite, generative
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
 from genrec_unlearn_bench.unlearning.validation import sample, validate
@@ -69,7 +70,6 @@ class Scores:
 
     @property
     def measured(self) -> bool:
-        """Whether anything was measured."""
         return self.per_user is not None
 
 
@@ -93,10 +93,9 @@ def evaluate_stage(
         own_tokenizer: The model was trained from scratch on semantic IDs of its own, and is exposed in these.
     """
     seed = resolved.seed
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved))
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-        prepared = asked(inputs)
+        prepared = situation(inputs) if situation else prepare_task(inputs, resolved)
         original_sids = inputs["sids"]
         ranker = inputs.model("model")
         if first_not_finite(ranker):
@@ -130,175 +129,132 @@ def evaluate_stage(
     )
 
 
-@dataclass(frozen=True)
-class MeasurementStages:
-    """Builds the stages of a suite's measurements on one model.
+def measurement_stages(
+    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage, *, as_untrained: bool = False
+) -> dict[str, Stage]:
+    """The stages of a suite's measurements on one model, by their name.
 
-    Attributes:
-        data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
+    Args:
         sids: The original recommender's semantic IDs.
         as_untrained: Measure the model's shape with random weights instead, for the measurements that ask for it.
     """
 
-    resolved: ResolvedRequest
-    data: Mapping[str, Stage]
-    sids: Stage
-    model: Stage
-    as_untrained: bool = False
-
-    def build(self) -> dict[str, Stage]:
-        """The stage of each measurement, by its name."""
-        found = [find_measurement(name) for name in self.resolved.suite.measurements]
-        return {one.name: self._measurement(one) for one in found if one.untrained or not self.as_untrained}
-
-    def _measurement(self, measurement: Measurement) -> Stage:
-        config = self.resolved.measuring[measurement.name]
-        passes = {shared.name: self._shared_pass(shared) for shared in measurement.passes}
-
-        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-            subject, reason = self._subject(inputs)
-            if subject is None:
-                write_parts({"": Measured(reason=reason)}, folder)
-                return
-            run_parts(
-                measurement,
-                subject,
-                config,
-                context.log(),
-                folder,
-                passes={name: inputs[name] for name in passes},
-                work=context.store.work(inputs.stage.name, inputs.stage.key),
-                reseed=lambda: self._reseed(measurement.name),
-            )
-
-        return self._stage(
-            measurement,
-            config={"config": config},
-            inputs=passes,
-            compute=compute,
-            load=lambda inputs, folder: StoredParts(folder),
-        )
-
-    def _shared_pass(self, shared: SharedPass) -> Stage:
-        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
-            subject, reason = self._subject(inputs)
-            self._reseed(shared.name)
-            found = Measured(reason=reason) if subject is None else shared.run(subject, context.log())
-            write_measured(found, folder)
-
-        return self._stage(shared, compute=compute, load=lambda inputs, folder: read_measured(folder))
-
-    def _stage(
-        self,
-        measured: Measurement | SharedPass,
-        *,
-        config: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Stage] | None = None,
-        **functions: Any,
-    ) -> Stage:
-        resolved = self.resolved
-        title = "untrained" if self.as_untrained else self.model.title
-        asked = {"seed": resolved.seed, "scale": resolved.scale.value, **resolved.hardware, **(config or {})}
-        if self.as_untrained:
-            asked["weights"] = "untrained"
+    def stage(measured: Measurement | SharedPass, more: Mapping[str, Stage], config: Any, **functions: Any) -> Stage:
+        settings = {"seed": resolved.seed, "scale": resolved.scale.value, **resolved.hardware, **config}
         return Stage(
             measured.name,
             measured.version,
-            asked,
-            {**self.data, "sids": self.sids, "model": self.model, **(inputs or {})},
+            settings | ({"weights": "untrained"} if as_untrained else {}),
+            {**data, "sids": sids, "model": model, **more},
             seed=resolved.seed,
             keep=True,
-            label=f"{measured.name}: {title}",
+            label=f"{measured.name}: {'untrained' if as_untrained else model.title}",
             **functions,
         )
 
-    def _reseed(self, name: str) -> None:
-        """Set torch's generator as before every stage: loading a model has drawn from it."""
-        import torch
+    def shared_pass(shared: SharedPass) -> Stage:
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            subject = _subject(resolved, inputs, as_untrained=as_untrained)
+            _reseed(resolved, shared.name)
+            found = subject if isinstance(subject, Measured) else shared.run(subject, context.log())
+            write_measured(found, folder)
 
-        torch.manual_seed(derive(self.resolved.seed, "stage", name))
+        return stage(shared, {}, {}, compute=compute, load=lambda inputs, folder: read_measured(folder))
 
-    def _subject(self, inputs: Inputs) -> tuple[Subject | None, str]:
-        resolved = self.resolved
-        prepared = prepare_task(inputs, resolved)
-        if prepared.holdout is None:
-            raise BenchError(f"the suite {resolved.suite.name!r} measures without a holdout")
-        recommender = inputs.model("model")
-        if not isinstance(recommender, Recommender):
-            return None, f"{self.model.name} is no generative recommender: it has no tokens and no layers"
-        if self.as_untrained:
-            recommender = untrained(recommender, resolved.seed)
-        if first_not_finite(recommender):
-            return None, "the weights are not finite"
-        return Subject(
-            recommender=recommender,
-            original_sids=inputs["sids"],
-            items=prepared.dataset.items,
-            split=prepared.split,
-            features=prepared.features,
-            holdout=prepared.holdout,
-            scale=resolved.scale.value,
-            device=resolved.device,
-            seed=resolved.seed,
-        ), ""
+    def whole(measurement: Measurement) -> Stage:
+        passes = {shared.name: shared_pass(shared) for shared in measurement.passes}
+        compute = partial(_measure, resolved, measurement, as_untrained)
+        config = {"config": resolved.measuring[measurement.name]}
+        return stage(measurement, passes, config, compute=compute, load=lambda inputs, folder: StoredParts(folder))
+
+    found = [find_measurement(name) for name in resolved.suite.measurements]
+    return {one.name: whole(one) for one in found if one.untrained or not as_untrained}
 
 
-class ValidationScores(StrictModel):
-    """A recommender on the task's validation parts."""
+def _measure(
+    resolved: ResolvedRequest,
+    measurement: Measurement,
+    as_untrained: bool,
+    context: StageContext,
+    inputs: Inputs,
+    folder: Path,
+) -> None:
+    subject = _subject(resolved, inputs, as_untrained=as_untrained)
+    if isinstance(subject, Measured):
+        write_parts({"": subject}, folder)
+        return
+    run_parts(
+        measurement,
+        subject,
+        resolved.measuring[measurement.name],
+        context.log(),
+        folder,
+        passes={shared.name: inputs[shared.name] for shared in measurement.passes},
+        work=context.store.work(inputs.stage.name, inputs.stage.key),
+        reseed=lambda: _reseed(resolved, measurement.name),
+    )
 
-    not_finite: str = ""
-    """The first parameter that is not finite; then nothing was measured."""
-    forget_hr: float | None = None
-    """HR@10 of the forget part, as served."""
-    retain_ndcg: float | None = None
-    exposed_hr: float | None = None
-    """HR@10 of the forget part by the same weights without serving rules, in the original IDs; null where it was not
-    measured."""
-    near_ndcg: float | None = None
-    """NDCG@10 of the retain rows near the concept; null where there are none."""
-    forget_hits: tuple[int, ...] | None = None
-    exposed_hits: tuple[int, ...] | None = None
-    """User of every forget row with its target among the first ten, as served and exposed."""
-    forget_rows: int = 0
-    retain_rows: int = 0
-    seconds: float = 0.0
-    """Wall-clock of the measurement alone."""
+
+def _reseed(resolved: ResolvedRequest, name: str) -> None:
+    """Set torch's generator as before every stage: loading a model has drawn from it."""
+    import torch
+
+    torch.manual_seed(derive(resolved.seed, "stage", name))
 
 
-def validate_stage(
-    resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, sids: Stage | None = None
-) -> Stage:
+def _subject(resolved: ResolvedRequest, inputs: Inputs, *, as_untrained: bool) -> Subject | Measured:
+    """What is measured, or an outcome with the reason why it cannot be."""
+    prepared = prepare_task(inputs, resolved)
+    if prepared.holdout is None:
+        raise BenchError(f"the suite {resolved.suite.name!r} measures without a holdout")
+    recommender = inputs.model("model")
+    if not isinstance(recommender, Recommender):
+        name = inputs.stage.inputs["model"].name
+        return Measured(reason=f"{name} is no generative recommender: it has no tokens and no layers")
+    if as_untrained:
+        recommender = untrained(recommender, resolved.seed)
+    if first_not_finite(recommender):
+        return Measured(reason="the weights are not finite")
+    return Subject(
+        recommender=recommender,
+        original_sids=inputs["sids"],
+        items=prepared.dataset.items,
+        split=prepared.split,
+        features=prepared.features,
+        holdout=prepared.holdout,
+        scale=resolved.scale.value,
+        device=resolved.device,
+        seed=resolved.seed,
+    )
+
+
+def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: Stage, sids: Stage) -> Stage:
     """Measure a stored recommender on the task's validation parts, and on nothing else.
 
-    Args:
-        sids: The original recommender's semantic IDs; without them nothing is known of what is exposed.
+    Loads the fields of ``unlearning.validation.Validation``, ``seconds`` of the measurement alone, and ``not_finite``:
+    the first parameter that is not finite, with which nothing is measured.
     """
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         prepared = prepare_task(inputs, resolved)
-        recommender = inputs.model("model")
-        if not isinstance(recommender, Recommender):
-            raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to validate")
+        recommender = generative(inputs.model("model"))
         fault = first_not_finite(recommender)
+        found: dict[str, Any] = {}
         with metered(resolved.device) as reading:
-            found = None
             if not fault:
                 valid = sample(prepared.split.valid, ROWS, 0)
                 near = prepared.split.retain_near(valid.retain)
-                original = inputs["sids"] if sids else None
-                found = validate(recommender, valid, beam=BEAM, original=original, near=near)
-        scores = ValidationScores(not_finite=fault) if found is None else ValidationScores(**vars(found))
-        text = scores.model_copy(update={"seconds": reading.seconds}).model_dump_json(indent=2)
-        (folder / VALIDATION).write_text(text + "\n", encoding="utf-8")
+                found = vars(validate(recommender, valid, beam=BEAM, original=inputs["sids"], near=near))
+        write_json(folder / VALIDATION, {"not_finite": fault, **found, "seconds": reading.seconds})
         return {"seconds": reading.seconds}
 
     return Stage(
         "validated",
         2,
         {"part": "valid", "beam": BEAM, "rows": ROWS, **resolved.holdout, **resolved.hardware},
-        {**data, "model": model} | ({"sids": sids} if sids else {}),
+        {**data, "model": model, "sids": sids},
         compute=compute,
-        load=lambda inputs, folder: ValidationScores.model_validate_json((folder / VALIDATION).read_bytes()),
+        load=lambda inputs, folder: json.loads((folder / VALIDATION).read_bytes()),
         seed=resolved.seed,
         label=f"validation of {model.title}",
     )

@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import Groups
-from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
 from genrec_unlearn_bench.pipeline.resolve import MOST_SHADOW_PARAMETERS
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import fit_stage, whole_data
-from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite, unlearn_stage
+from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite, generative, unlearn_stage
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.backbones.recommender import Recommender
     from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
     from genrec_unlearn_bench.evaluation.metric import MetricValue
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
@@ -42,14 +42,10 @@ _CONFIDENCES = "confidences.npy"
 
 
 def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage) -> Stage:
-    """U-LiRA's metrics on the row.
+    """U-LiRA's metrics on the row. All shadows use the deployed semantic IDs.
 
     The original is attacked with the shadow originals themselves. Other reference rows have no shadows: retrained
     models never saw the forget set, so trained and never trained are the same distribution by construction.
-
-    Args:
-        sids: The deployed semantic IDs: all shadows use them.
-        original: The run's original, whose size is that of the shadows.
     """
     unlearns = resolved.method is not None or resolved.entry.name == "original"
     numbers = range(1, resolved.request.shadows + 1) if unlearns else ()
@@ -83,18 +79,12 @@ def _confidence_stage(
         return _without_pairs(prepared, pairs[~included[number - 1]])
 
     def training_data(inputs: Inputs) -> TrainingData:
-        _check_size(inputs["size"])
+        _check_size(generative(inputs["size"]))
         _examples(prepare_task(inputs, resolved), resolved.seed)
         return whole_data(situation(inputs).dataset, inputs)
 
-    model = fit_stage(
-        own,
-        "original",
-        {**data, "sids": sids, "size": original},
-        training_data,
-        seed=own.seed,
-        config={"holdout": True, "shadow": shadow},
-    )
+    inputs, config = {**data, "sids": sids, "size": original}, {"holdout": True, "shadow": shadow}
+    model = fit_stage(own, "original", inputs, training_data, seed=own.seed, config=config)
     model = replace(model, label=f"shadow {number}")
     if resolved.method is not None:
         model = unlearn_stage(
@@ -119,9 +109,7 @@ def _confidence_stage(
 
 def _confidences(inputs: Inputs, examples: Examples) -> NDArray[np.float64]:
     """[T] logit-scaled confidence of one shadow in each example; NaN where its weights are not finite."""
-    recommender = inputs.model("model")
-    if not isinstance(recommender, Recommender):
-        raise BenchError("shadow models are made of generative recommenders")
+    recommender = generative(inputs.model("model"))
     if first_not_finite(recommender):
         return np.full(len(examples), np.nan)
     # Histories as the run trained on them, the same for every shadow.
@@ -143,9 +131,7 @@ def _examples(prepared: PreparedTask, seed: int) -> Examples:
     return forget.subset(np.sort(generator.choice(first, size=min(EXAMPLES, len(first)), replace=False)))
 
 
-def _check_size(recommender: object) -> None:
-    if not isinstance(recommender, Recommender):
-        raise BenchError("shadow models are made of generative recommenders")
+def _check_size(recommender: Recommender) -> None:
     size = sum(parameter.numel() for parameter in recommender.module.parameters())
     if size > MOST_SHADOW_PARAMETERS:
         raise UsageError(
@@ -161,16 +147,11 @@ def _codes(prepared: PreparedTask, users: IntArray, items: IntArray) -> IntArray
 
 
 def _halves(prepared: PreparedTask, resolved: ResolvedRequest) -> tuple[IntArray, BoolArray]:
-    """[U] codes of the forget pairs, and [N, U] which of them each shadow saw."""
-    pairs = _forget_pairs(prepared)
+    """[U] sorted codes of the distinct forget train pairs, and [N, U] which of them each shadow saw."""
+    forget = prepared.split.train.forget
+    pairs = np.unique(_codes(prepared, forget.users, forget.targets))
     generator = numpy_generator(resolved.seed, "shadows", "halves")
     return pairs, halves(resolved.request.shadows, len(pairs), generator)
-
-
-def _forget_pairs(prepared: PreparedTask) -> IntArray:
-    """[U] the distinct (user, item) pairs of the forget train examples, as codes, sorted."""
-    forget = prepared.split.train.forget
-    return np.unique(_codes(prepared, forget.users, forget.targets))
 
 
 def _without_pairs(prepared: PreparedTask, left_out: IntArray) -> PreparedTask:

@@ -1,43 +1,211 @@
-"""Stages of a stream of requests: each is unlearned from the last one's model, and each model is measured.
+"""A stream of requests: a forget set divided by concept, each part unlearned from the last one's model and measured.
 
-A method is called as for one request, on its own output. ``requests`` divides the forget set.
+What counts as one concept depends on the task: a brand; an item, where items, categories or a price band are to be
+forgotten; a user, where single interactions are. Concepts are dealt out in a seeded order, balanced, and never split
+over two requests. The division depends on the task and its train part alone, so all methods and training seeds get the
+same requests. A method is called as for one request, on its own output.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
-from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.results import LOSSES, PER_USER
-from genrec_unlearn_bench.pipeline.stage import NOTES, Stage, read_notes
+from genrec_unlearn_bench.pipeline.stage import Stage, read_notes, write_log
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
-from genrec_unlearn_bench.pipeline.stages.requests import Stream, divide
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.request import check_request
+from genrec_unlearn_bench.unlearning.sampling import all_examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from genrec_unlearn_bench.data.items import ItemTable
     from genrec_unlearn_bench.pipeline.record import Cost
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 NAME = "stream"
 """Name of the table, ``measurements/stream.csv``."""
+
+_WORDS = {
+    ConceptKind.BRAND: "brands",
+    ConceptKind.ATTRIBUTE: "items",
+    ConceptKind.PRICE: "items",
+    ConceptKind.ITEM: "items",
+    ConceptKind.INTERACTION: "users",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """One request of a stream.
+
+    Attributes:
+        number: Its place in the stream, from 1.
+        names: The brands it names; empty for the other kinds.
+        concepts: Number of its brands, items or users.
+        items, pairs: [N] concept items and [P, 2] (user, item) pairs, as in ``ForgetSplit``.
+        interactions: Number of train examples it asks to forget.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    concepts: int
+    items: BoolArray
+    pairs: IntArray
+    interactions: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A forget set as requests, one after the other.
+
+    Attributes:
+        split: The task as a whole.
+        places: Place of the request (from 0) by item, or by user for the kind ``interaction``; -1 where nothing is
+            asked to be forgotten.
+    """
+
+    split: ForgetSplit
+    requests: tuple[Portion, ...]
+    places: IntArray
+
+    def owners(self, forget: Examples) -> IntArray:
+        """[M] place (from 0) of the request that each example of a forget side belongs to."""
+        return self.places[_labels(self.split.kind, forget)]
+
+    def asked(self, number: int) -> ForgetSplit:
+        """The task as the method gets it at one request: what to forget now, and what may still be used.
+
+        Data of later requests are retain data. Examples of earlier requests are gone, and so are their events in every
+        history; rows whose history becomes empty go as well. Validation examples of an interaction request are train
+        interactions, so later ones stay out of the retain side of validation.
+        """
+        split, portion = self.split, self.requests[number - 1]
+        gone = self._until(number - 1)
+
+        def part(groups: Groups, *, later: bool) -> Groups:
+            owners = self.owners(groups.forget)
+            forget = groups.forget.subset(owners == number - 1)
+            waiting = groups.forget.subset(owners >= number)
+            retain = _joined(groups.retain, waiting) if later else groups.retain
+            return Groups(forget, retain) if number == 1 else Groups(gone.cleaned(forget), gone.cleaned(retain))
+
+        return replace(
+            split,
+            items=portion.items,
+            pairs=portion.pairs,
+            train=part(split.train, later=True),
+            valid=part(split.valid, later=split.kind is not ConceptKind.INTERACTION),
+        )
+
+    def so_far(self, number: int) -> ForgetSplit:
+        """The task with the first ``number`` requests as its forget set; the retain side of the test part stays that
+        of the whole stream."""
+        test = self.split.test
+        forget = test.forget.subset(self.owners(test.forget) < number)
+        return replace(self._until(number), test=Groups(forget, test.retain))
+
+    def _until(self, number: int) -> ForgetSplit:
+        """The task with the concepts of the first ``number`` requests alone, its parts left as they are."""
+        items = np.zeros_like(self.split.items)
+        for portion in self.requests[:number]:
+            items |= portion.items
+        pairs = np.concatenate([self.split.pairs[:0], *(portion.pairs for portion in self.requests[:number])])
+        return replace(self.split, items=items, pairs=pairs)
+
+
+def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
+    """Divide a forget set into ``count`` requests of about as many train interactions each.
+
+    Raises UsageError where fewer concepts than requests have anything to be forgotten.
+    """
+    units, names = _units(split, items)
+    found = units[_labels(split.kind, split.train.forget)]
+    weights = np.bincount(found, minlength=int(units.max(initial=-1)) + 1).astype(np.int64)
+    there = int(np.count_nonzero(weights))
+    if count > there:
+        words = _WORDS[split.kind]
+        raise UsageError(
+            f"the forget set has {there} {words} with train interactions, so it cannot be asked in {count} requests",
+            where=split.manifest.task,
+            hint=f"--requests {there} at most, as {words} are never split over two requests",
+        )
+    generator = numpy_generator(0, "stream", split.manifest.digest, count)
+    dealt = _dealt(weights, count, generator)
+    places = np.where(units >= 0, dealt[np.maximum(units, 0)], -1).astype(np.int64)
+    single = split.kind is ConceptKind.INTERACTION
+    owners = places[_labels(split.kind, split.train.forget)]
+    requests = []
+    for place in range(count):
+        chosen = np.flatnonzero(dealt == place)
+        marked = np.zeros_like(split.items) if single else np.asarray(places == place, dtype=np.bool_)
+        pairs = split.pairs[places[split.pairs[:, 0]] == place] if single else split.pairs
+        shown = tuple(names[unit] for unit in chosen) if names else ()
+        requests.append(Portion(place + 1, shown, len(chosen), marked, pairs, int(np.count_nonzero(owners == place))))
+    return Stream(split, tuple(requests), places)
+
+
+def _labels(kind: ConceptKind, examples: Examples) -> IntArray:
+    """[M] what an example's request is looked up by: its user for single interactions, its target otherwise."""
+    return examples.users if kind is ConceptKind.INTERACTION else examples.targets
+
+
+def _units(split: ForgetSplit, items: ItemTable) -> tuple[IntArray, tuple[str, ...]]:
+    """The concept's number by item (or user), -1 where there is none; and the brands' names by number."""
+    if split.kind is ConceptKind.INTERACTION:
+        marked = np.zeros(int(split.pairs[:, 0].max(initial=-1)) + 1, dtype=np.bool_)
+        marked[split.pairs[:, 0]] = True
+    else:
+        marked = split.items
+    if split.kind is not ConceptKind.BRAND:
+        return np.where(marked, np.cumsum(marked) - 1, -1).astype(np.int64), ()
+    rows = np.flatnonzero(marked)
+    names, numbers = np.unique([items.brands[row] for row in rows], return_inverse=True)
+    units = np.full(len(marked), -1, dtype=np.int64)
+    units[rows] = numbers.ravel()
+    return units, tuple(str(name) for name in names)
+
+
+def _dealt(weights: IntArray, count: int, generator: np.random.Generator) -> IntArray:
+    """[U] the request of every concept: the largest first, each to the request with the least so far (longest-
+    processing-time scheduling, equals in drawn order); then the requests are shuffled."""
+    order = generator.permutation(len(weights))
+    order = order[np.argsort(-weights[order], kind="stable")]
+    loads = np.zeros(count, dtype=np.int64)
+    dealt = np.empty(len(weights), dtype=np.int64)
+    for unit in order:
+        dealt[unit] = loads.argmin()
+        loads[dealt[unit]] += weights[unit]
+    shuffled: IntArray = generator.permutation(count).astype(np.int64)[dealt]
+    return shuffled
+
+
+def _joined(one: Examples, other: Examples) -> Examples:
+    """The examples of both, ``one`` first; events that both share are not repeated."""
+    if not len(other):
+        return one
+    if np.array_equal(one.events, other.events) and np.array_equal(one.event_users, other.event_users):
+        columns = ("users", "targets", "times", "starts", "ends")
+        return replace(one, **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns})
+    return all_examples(Groups(one, other))
 
 
 def stream_stages(
@@ -95,45 +263,35 @@ def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) 
 
 
 def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:
-    """Losses, notes and cost of all requests as of one piece of work; loads the last model."""
+    """Losses, notes and cost of all requests as of one piece of work; loads the last model.
+
+    ``stage`` of a line of losses begins with the role of the request, and notes are grouped by it.
+    """
     roles = {f"request {number}": step for number, step in enumerate(steps, start=1)}
+
+    def lines(paths: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
+        for role, path in paths.items():
+            for line in map(json.loads, (path / LOSSES).read_text(encoding="utf-8").splitlines()):
+                yield {**line, "stage": f"{role}: {line['stage']}"}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         stored = {role: inputs.stored(role) for role in roles}
-        _write_notes(folder, {role: one.path for role, one in stored.items()})
+        reports = {role: read_notes(one.path) for role, one in stored.items()}
+        notes = {
+            "diverged": any(report["diverged"] for report in reports.values()),
+            "steps": sum(report["steps"] for report in reports.values()),
+            "notes": {role: report["notes"] for role, report in reports.items() if report["notes"]},
+        }
+        write_log(folder, lines({role: one.path for role, one in stored.items()}), notes)
         return {
             "seconds": sum(float(one.facts["seconds"]) for one in stored.values()),
             "peak_memory_mib": max(float(one.facts["peak_memory_mib"]) for one in stored.values()),
         }
 
-    return Stage(
-        "stream",
-        1,
-        {},
-        roles,
-        compute=compute,
-        load=lambda inputs, folder: inputs.model(f"request {len(steps)}"),
-        seed=resolved.seed,
-    )
+    def load(inputs: Inputs, folder: Path) -> Any:
+        return inputs.model(f"request {len(steps)}")
 
-
-def _write_notes(folder: Path, steps: Mapping[str, Path]) -> None:
-    """Write ``losses.jsonl`` and ``notes.json`` over all requests, as ``StageLog.write`` does for one stage.
-
-    ``stage`` of a line of losses begins with the role of the request, and notes are grouped by it.
-    """
-    reports = {role: read_notes(path) for role, path in steps.items()}
-    with (folder / LOSSES).open("w", encoding="utf-8") as handle:
-        for role, path in steps.items():
-            for text in (path / LOSSES).read_text(encoding="utf-8").splitlines():
-                line: dict[str, Any] = json.loads(text)
-                handle.write(json.dumps({**line, "stage": f"{role}: {line['stage']}"}) + "\n")
-    content = {
-        "diverged": any(report["diverged"] for report in reports.values()),
-        "steps": sum(report["steps"] for report in reports.values()),
-        "notes": {role: report["notes"] for role, report in reports.items() if report["notes"]},
-    }
-    write_json(folder / NOTES, content)
+    return Stage("stream", 1, {}, roles, compute=compute, load=load, seed=resolved.seed)
 
 
 def stream_metrics(
@@ -145,9 +303,7 @@ def stream_metrics(
         found: Scores after each request.
         seconds: Of each request that was carried out.
         before: Scores of the original.
-        cost: Of the row.
-        fixed: Whether the row is a reference row: one model for the whole stream, whose scores stand for every
-            request, and whose cost (the retraining) is paid at the end.
+        fixed: One model (a reference row) stands for the whole stream, and its cost is paid at the end.
     """
     retrain = cost.retrain_seconds
     broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,14 @@ from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.progress import process_index
+from genrec_unlearn_bench.progress import Progress, process_index
 from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.config import SasRecConfig
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
+    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
 ORACLE_STEP = 1000
 """Distance between the seeds of further oracles, so that they do not meet those of other runs."""
@@ -39,9 +40,7 @@ class TrainingStages:
 
     The original's depend on the dataset alone, not on the task, so all tasks of a dataset share them.
 
-    Attributes:
-        data: Stages ``dataset``, ``task``, ``features`` and ``scrubbed``.
-        cleaned: Whether the concept is taken out first: from examples, texts, and whatever is learned from them.
+    ``cleaned``: the concept is taken out first, from examples, texts, and whatever is learned from them.
     """
 
     resolved: ResolvedRequest
@@ -50,8 +49,8 @@ class TrainingStages:
 
     def sids(self) -> Stage:
         """Semantic IDs by the backbone's tokenizer; IDs that never saw the concept where ``cleaned``."""
-        resolved = self.resolved
-        backbone, config, seed = resolved.backbone, resolved.sid_config, resolved.seed
+        resolved, seed = self.resolved, self.resolved.seed
+        backbone, config = resolved.backbone, resolved.sid_config
         # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
         # those that read interactions have a configuration type of their own.
         holdout = resolved.holdout if backbone.reads_interactions(config) else {}
@@ -80,13 +79,10 @@ class TrainingStages:
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-            log, data = context.log(), self.training_data(inputs, vectors=False)
+            data = self.training_data(inputs, vectors=False)
             parts: dict[str, Any] = {"train": data.train, "valid": data.valid, "items": len(data.items)}
-            with metered(device) as reading:
-                ranker = SasRec.fit(chosen, **parts, seed=seed, device=device, progress=log)
-            ranker.save(folder)
-            log.write(folder)
-            return vars(reading)
+            fit = partial(SasRec.fit, chosen, **parts, seed=seed, device=device)
+            return _fitted(fit, context.log(), folder, folder, device)
 
         return Stage(
             "sasrec",
@@ -99,12 +95,7 @@ class TrainingStages:
         )
 
     def fit(self, name: str, sids: Stage, *, number: int = 0) -> Stage:
-        """The backbone's recommender on these IDs.
-
-        Args:
-            name: ``original``, ``retrain`` or ``retrain-full``.
-            number: Of the oracle; number 0 starts from the original's initial weights.
-        """
+        """The backbone's recommender on these IDs; oracle number 0 starts from the original's initial weights."""
         seed = self.resolved.seed + number * ORACLE_STEP
         # A frozen table needs no vectors any more: the recommender alone is trained.
         joint = self.resolved.backbone.trains_tokenizer and sids.name in ("sids", "sids-full")
@@ -120,15 +111,13 @@ class TrainingStages:
         return replace(stage, label=f"{name} {number}") if number else stage
 
     def popularity(self) -> Stage:
-        """The popularity baseline."""
-
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
-            with metered("cpu") as reading:
-                ranker = Popularity.fit(data.train, len(data.items))
-            ranker.save(folder / MODEL)
-            context.log().write(folder)
-            return vars(reading)
+
+            def fit(progress: Progress) -> Popularity:
+                return Popularity.fit(data.train, len(data.items))
+
+            return _fitted(fit, context.log(), folder, folder / MODEL, "cpu")
 
         return Stage(
             "popularity",
@@ -141,7 +130,7 @@ class TrainingStages:
         )
 
     def training_data(self, inputs: Inputs, *, vectors: bool = True, holdout: bool | None = None) -> TrainingData:
-        """Training data from the loaded inputs; with SASRec's item vectors where the stage has them."""
+        """Training data from the loaded inputs; ``vectors``: with SASRec's item vectors where the stage has them."""
         holdout = self.resolved.suite.holdout if holdout is None else holdout
         if not self.cleaned:
             data = whole_data(self._dataset(inputs, holdout=holdout), inputs)
@@ -158,7 +147,9 @@ class TrainingStages:
         if not vectors or "sasrec" not in inputs:
             return data
         key = inputs.stage.inputs["sasrec"].key
-        return replace(data, collaborative=inputs.remember(f"vectors/{key}", lambda: inputs["sasrec"].item_vectors()))
+        return replace(
+            data, collaborative=inputs.context.remember(f"vectors/{key}", lambda: inputs["sasrec"].item_vectors())
+        )
 
     @property
     def _inputs(self) -> dict[str, Stage]:
@@ -175,7 +166,7 @@ class TrainingStages:
         if not holdout:
             return dataset
         digest = dataset.manifest.digest
-        lean: Dataset = inputs.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
+        lean: Dataset = inputs.context.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
         return lean
 
 
@@ -194,26 +185,12 @@ def fit_stage(
     seed: int,
     config: Mapping[str, Any],
 ) -> Stage:
-    """Training of the backbone's recommender.
-
-    Args:
-        inputs: ``sids`` among them.
-        data: Gives the training data from the loaded inputs.
-        seed: Of initial weights and the order of batches.
-        config: Further entries of the stage's configuration.
-    """
+    """Training of the backbone's recommender on ``data`` and the input ``sids``; ``config`` has further settings."""
     backbone, chosen, device = resolved.backbone, resolved.backbone_config, resolved.device
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
-        examples, sids = data(inputs), inputs["sids"]
-        log = context.log(inputs.stage)
-        with metered(device) as reading:
-            recommender = backbone.fit(chosen, data=examples, sids=sids, seed=seed, device=device, progress=log)
-        if process_index() == 0:
-            recommender.save(folder / MODEL)
-        log.write(folder)
-        # A training that was taken up from an interrupted process has cost what that one spent, too.
-        return {**vars(reading), "seconds": reading.seconds + log.earlier_seconds}
+        fit = partial(backbone.fit, chosen, data=data(inputs), sids=inputs["sids"], seed=seed, device=device)
+        return _fitted(fit, context.log(inputs.stage), folder, folder / MODEL, device)
 
     weights = backbone.weights(chosen)
     return Stage(
@@ -227,3 +204,14 @@ def fit_stage(
         seed=resolved.seed,
         distributed=True,
     )
+
+
+def _fitted(fit: Callable[..., Any], log: StageLog, folder: Path, place: Path, device: str) -> Mapping[str, Any]:
+    """Fit a model, save it at ``place`` and its log in ``folder``; returns what that cost."""
+    with metered(device) as reading:
+        model = fit(progress=log)
+    if process_index() == 0:
+        model.save(place)
+    log.write(folder)
+    # A training that was taken up from an interrupted process has cost what that one spent, too.
+    return {**vars(reading), "seconds": reading.seconds + log.earlier_seconds}

@@ -21,7 +21,6 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.data.examples import BoolArray
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
     from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
@@ -48,9 +47,7 @@ def unlearn_stage(
     label: str = "",
     where: str = "",
 ) -> Stage:
-    """Apply the resolved method to the original.
-
-    Running it raises DataFault where nothing is to forget or to keep, BenchError where the method breaks its contract.
+    """Apply the resolved method. Raises DataFault where nothing is to forget or keep, BenchError for a broken contract.
 
     Args:
         original: What is unlearned from; in a stream, the model after the last request.
@@ -58,19 +55,21 @@ def unlearn_stage(
         situation: The task as the method gets it, if not the whole one.
         request_seed: Seed that the method derives its draws from; the run's by default.
         step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
-        where: Name of the task in messages.
     """
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    settings = {"seed": seed, **resolved.holdout, **resolved.hardware}
-    asked = situation or (lambda inputs: prepare_task(inputs, resolved))
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **(config or {})}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
-        request = asked(inputs).request(seed if request_seed is None else request_seed)
+        task = situation(inputs) if situation else prepare_task(inputs, resolved)
+        request = task.request(seed if request_seed is None else request_seed)
         check_request(request, task=where or resolved.task.name)
-        recommender, broken = _original(inputs, resolved, may_be_broken=step_of_stream)
+        recommender = generative(inputs.model("original"))
+        broken = first_not_finite(recommender)
+        if broken and not step_of_stream:
+            raise _diverged(broken, inputs)
         reading, result = Reading(), recommender
         if broken:
             log.note(SKIPPED, f"not carried out: {broken} holds NaN or infinity already")
@@ -87,7 +86,7 @@ def unlearn_stage(
         "unlearned",
         TOOLKIT_VERSION,
         # Not the variant's name: with the same configuration it is the same method.
-        {"method": method.name, "config": resolved.method_config, **settings, **(config or {})},
+        {"method": method.name, "config": resolved.method_config, **settings},
         {**data, "sids": sids, "original": original},
         files={"method": resolved.method_digest},
         compute=compute,
@@ -97,20 +96,13 @@ def unlearn_stage(
     )
 
 
-def _original(inputs: Inputs, resolved: ResolvedRequest, *, may_be_broken: bool) -> tuple[Recommender, str]:
-    """The recommender to unlearn from, and ``first_not_finite`` of it."""
-    ranker = inputs.model("original")
-    if not isinstance(ranker, Recommender):
-        raise BenchError(f"the backbone {resolved.backbone.name!r} gives no generative recommender to unlearn from")
-    broken = first_not_finite(ranker)
-    if broken and not may_be_broken:
-        raise CorruptArtefact(
-            f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
-            where=str(inputs.stored("original").path),
-            hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that "
-            "folder and run again",
-        )
-    return ranker, broken
+def _diverged(broken: str, inputs: Inputs) -> CorruptArtefact:
+    return CorruptArtefact(
+        f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
+        where=str(inputs.stored("original").path),
+        hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that folder and "
+        "run again",
+    )
 
 
 def _call(
@@ -144,6 +136,13 @@ def _call(
     return result
 
 
+def generative(ranker: Ranker) -> Recommender:
+    """The ranker, refused with BenchError if it generates nothing."""
+    if not isinstance(ranker, Recommender):
+        raise BenchError(f"{type(ranker).__name__} is no generative recommender: there is nothing to unlearn from it")
+    return ranker
+
+
 def first_not_finite(ranker: Ranker) -> str:
     """Name of the first parameter that holds NaN or infinity; empty where there is none."""
     if not isinstance(ranker, Recommender):
@@ -160,12 +159,7 @@ def _keeping_rules(given: Recommender, result: Recommender) -> Recommender:
     before, after = given.serving, result.serving
     if before.blocked is None and before.ignored is None:
         return result
+    rules = ((before.blocked, after.blocked), (before.ignored, after.ignored))
     return result.with_serving(
-        ServingRules(_either(before.blocked, after.blocked), _either(before.ignored, after.ignored))
+        ServingRules(*(one if other is None else other if one is None else one | other for one, other in rules))
     )
-
-
-def _either(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one | other

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import csv_text, six
+from genrec_unlearn_bench.reporting.wording import csv_text, fields, six
 
 LONG_COLUMNS = (
     *("task", "backbone", "scale", "ruleset", "setup", "row", "method", "kind", "source", "badge"),
@@ -93,8 +93,8 @@ def reported_csv(found: Sequence[Beside]) -> str:
     )
     rows = (
         [
-            *(pair.block, pair.task, pair.backbone, pair.method, pair.measure),
-            *(six(pair.reported), six(pair.reported_sd), six(pair.ours), six(pair.ours_sd), pair.n),
+            *fields(pair, "block", "task", "backbone", "method", "measure").values(),
+            *fields(pair, "reported", "reported_sd", "ours", "ours_sd", "n").values(),
             "; ".join(pair.broken),
         ]
         for pair in found
@@ -114,20 +114,16 @@ def _long_rows(block: BlockAnalysis, row: Row) -> Iterator[list[object]]:
         what = (measure.text, measure.group.value, measure.metric, measure.beam, spec.unit, measure.better.value)
         values = [(seed, v) for seed, v in zip(block.block.seeds, cell.seeds, strict=True) if seed in row.results]
         by_seed = " ".join(f"{seed}={'na' if value is None else format(six(value), 'g')}" for seed, value in values)
-        mean = (*_six(cell, "mean", "sd", "low", "high"), cell.n, by_seed, diverged)
+        mean = (*fields(cell, "mean", "sd", "low", "high", "n").values(), by_seed, diverged)
         rank = (cell.mark.value, *(cell.rank or (None, None)), cell.letters)
         equal, found = cell.equivalence, cell.difference
         tests: list[object] = [None] * 11
         if found is not None:
-            tests = [baseline, *_six(found, "estimate", "low", "high"), found.n]
-            tests += [*_six(found, "effect", "p", "p_holm", "p_sign_flip"), int(found.exact), found.verdict.value]
+            tests = [baseline, *fields(found, "estimate", "low", "high", "n", "effect").values()]
+            tests += [*fields(found, "p", "p_holm", "p_sign_flip").values(), int(found.exact), found.verdict.value]
         tests += (equal.verdict.value, six(equal.p)) if equal is not None else (None, None)
         tests.append(six(block.margins.get(measure)))
         yield [*place, *who, *what, int(measure in block.primary), *mean, *rank, *tests, keys]
-
-
-def _six(found: object, *names: str) -> list[float | None]:
-    return [six(getattr(found, name)) for name in names]
 
 
 def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -110,7 +110,7 @@ def _cell(shown: Shown, *, typed: bool) -> Text:
     text.append(bare(shown.number), style=STYLES[shown.mark])
     spread = bare(shown.spread.replace("± ", "±"))
     rank = shown.rank.strip("()").replace(", ", " ")
-    for part in (spread, shown.sign + shown.oracle, rank):
+    for part in (spread, shown.sign, rank):
         if part:
             text.append(f" {part}", style="")
     return text

@@ -66,7 +66,7 @@ class PairedTests:
     """K comparisons of two methods over the seeds they share."""
 
     estimate: FloatArray
-    """[K] mean difference, with its t interval."""
+    """[K] mean difference; ``low`` and ``high``: its t interval."""
     low: FloatArray
     high: FloatArray
     p: FloatArray

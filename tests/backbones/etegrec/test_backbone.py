@@ -6,8 +6,7 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.config import Scale, T5Shape
-from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
-from genrec_unlearn_bench.backbones.etegrec.config import EtegrecConfig, EtegrecSidConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec, EtegrecConfig, EtegrecSidConfig, JointConfig
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.sids.table import SidTable

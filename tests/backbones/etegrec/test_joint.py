@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones import early_stopping
-from genrec_unlearn_bench.backbones.etegrec.joint import UserState, aligned, first_occurrences, train_jointly
+from genrec_unlearn_bench.backbones.etegrec.joint import aligned, first_occurrences, train_jointly, user_states
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
-from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer, tokenizer_pass
+from genrec_unlearn_bench.backbones.etegrec.tokenizer import tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.errors import BenchError
@@ -85,7 +85,7 @@ def test_the_losses_of_a_batch_with_repeated_targets_are_those_of_its_distinct_o
     assert len(first) == 6 < len(rows)
     users, _ = training._read(rows)
     alone, _ = training._read(rows[first])
-    torch.testing.assert_close(users.rows(torch.from_numpy(first)).preference, alone.preference, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(users[1][torch.from_numpy(first)], alone[1], rtol=1e-4, atol=1e-5)
     model = training.tokenizer.model
     given = tokenizer_pass(model, training.tokenizer.vectors[torch.from_numpy(targets[rows[first]])])
     total, ties = aligned(CONFIG.alignment, training.heads, model, alone, given)
@@ -98,7 +98,7 @@ def test_pooling_reads_real_positions_alone() -> None:
     mask = torch.tensor([[True, True, False]])
     context = Context(states, mask, torch.zeros(1, 3, dtype=torch.long))
     output = StepOutput(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.long), (states[:, :1],))
-    torch.testing.assert_close(UserState.of(context, output).sequence, torch.tensor([[2.0, 3.0]]))
+    torch.testing.assert_close(user_states(context, output)[0], torch.tensor([[2.0, 3.0]]))
 
 
 def test_the_best_cycle_comes_back_as_a_whole(table: SidTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,42 +109,23 @@ def test_the_best_cycle_comes_back_as_a_whole(table: SidTable, monkeypatch: pyte
         return 1 / len(seen)
 
     monkeypatch.setattr(early_stopping, "validation_ndcg", falling)
-    tokenizer, progress, world = LiveTokenizer.of(table), Progress(), data()
-    result = train_jointly(
-        fresh(table),
-        tokenizer,
-        CONFIG,
-        world.train,
-        world.valid,
-        seed=0,
-        device="cpu",
-        progress=progress,
-    )
+    progress = Progress()
+    result, *_ = train_jointly(fresh(table), CONFIG, data(), table, seed=0, device="cpu", progress=progress)
     assert len(seen) == 2
     first, weights = seen[0]
     assert (first.sids.codes != seen[1][0].sids.codes).any()
     np.testing.assert_array_equal(result.sids.codes, first.sids.codes)
     assert result.sids.frozen
     assert not any(moved(weights, result.module))
-    np.testing.assert_array_equal(tokenizer.table().codes, first.sids.codes)
     assert progress.notes["joint.best_valid_ndcg@10"] == 1.0
 
 
 def test_the_second_stage_leaves_the_codes_of_the_first(table: SidTable) -> None:
-    progress, world = Progress(), data()
+    progress = Progress()
     done = fitted(table, progress=progress)
     same_start = EtegrecRecommender.fresh(CONFIG.shape, table.freeze(), seed=derive(0, "weights"))
     same_start.rescale(CONFIG.initial_deviation)
-    joint = train_jointly(
-        same_start,
-        LiveTokenizer.of(table),
-        CONFIG,
-        world.train,
-        world.valid,
-        seed=0,
-        device="cpu",
-        progress=Progress(),
-    )
+    joint, *_ = train_jointly(same_start, CONFIG, data(), table, seed=0, device="cpu", progress=Progress())
     np.testing.assert_array_equal(done.sids.codes, joint.sids.codes)
     assert (done.sids.codes != table.codes).any()
     assert done.sids.frozen

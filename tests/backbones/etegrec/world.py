@@ -9,8 +9,13 @@ import torch
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
-from genrec_unlearn_bench.backbones.etegrec.backbone import Etegrec
-from genrec_unlearn_bench.backbones.etegrec.config import AlignmentConfig, EtegrecConfig, EtegrecSidConfig, JointConfig
+from genrec_unlearn_bench.backbones.etegrec.backbone import (
+    AlignmentConfig,
+    Etegrec,
+    EtegrecConfig,
+    EtegrecSidConfig,
+    JointConfig,
+)
 from genrec_unlearn_bench.backbones.etegrec.joint import JointTraining
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import LiveTokenizer

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from genrec_unlearn_bench.backbones.config import TrainingConfig
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, MiniOneRecConfig, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, MiniOneRec, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.data.examples import Histories
 from genrec_unlearn_bench.sids.table import SidTable

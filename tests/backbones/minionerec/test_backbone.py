@@ -9,7 +9,7 @@ import pytest
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import Scale, TrainingConfig
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.sasrec import Popularity
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UsageError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from tests.backbones.checkpoints import qwen_folder

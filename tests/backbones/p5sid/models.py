@@ -13,7 +13,7 @@ from genrec_unlearn_bench.backbones.p5sid.prompts import (
     WordTokenizer,
     tokenise_prompt,
 )
-from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, P5Shape, UserTokens
+from genrec_unlearn_bench.backbones.p5sid.recommender import P5Recommender, P5Shape
 from genrec_unlearn_bench.sids.p5 import collaborative_table, digit_pieces, sequential_table
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.planted import examples, sequences, sids
@@ -34,7 +34,6 @@ def table(kind: str) -> SidTable:
 
 def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, seed: int = 3) -> P5Recommender:
     words = [TEXT.user(number) for number in range(6)]
-    users = UserTokens(np.array([3, 1, 0, 5, 2, 4]), words)
     shape = P5Shape(
         d_model=32,
         d_kv=8,
@@ -48,10 +47,10 @@ def recommender(kind: str, *, separator: bool = True, whole_words: int = 64, see
         whole_words=whole_words,
         user_ids=6,
         users=5,
-        user_width=users.tokens.shape[1],
+        user_width=max(map(len, words)),
     )
     model = P5Recommender.fresh(shape, table(kind), seed=seed)
-    model.set_users(users)
+    model.set_users(np.array([3, 1, 0, 5, 2, 4]), words)
     model.module.eval()
     return model
 

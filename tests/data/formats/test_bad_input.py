@@ -6,15 +6,16 @@ import gzip
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.catalogue import TableMapping, load_mapping, load_spec_file
+from genrec_unlearn_bench.data.catalogue import TableMapping, load_spec_file, read_yaml
 from genrec_unlearn_bench.data.prepare import import_folder
-from genrec_unlearn_bench.data.tasks import read_task
+from genrec_unlearn_bench.data.tasks import TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 
@@ -150,7 +151,10 @@ YAMLS = {
 }
 
 
-@pytest.mark.parametrize("read", [load_mapping, load_spec_file, read_task], ids=["mapping", "dataset", "task"])
+READERS = (partial(read_yaml, TableMapping), load_spec_file, partial(read_yaml, TaskSpec))
+
+
+@pytest.mark.parametrize("read", READERS, ids=["mapping", "dataset", "task"])
 @pytest.mark.parametrize("name", sorted(YAMLS))
 def test_yaml(tmp_path: Path, name: str, read: Callable[[Path], object]) -> None:
     path = tmp_path / "mine.yaml"

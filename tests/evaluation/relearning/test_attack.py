@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.config import CausalShape, NetworkShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.backbones.t5 import T5Recommender

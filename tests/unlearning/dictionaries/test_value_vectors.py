@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.minionerec.config import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.dictionaries.sae import TopKSae

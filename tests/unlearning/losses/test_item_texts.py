@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones.minionerec.config import MiniOneRecConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import SoftSids
 from genrec_unlearn_bench.data.forget import ConceptKind
