@@ -256,9 +256,8 @@ def plot(
         >>> len(figure.axes) > 0
         True
     """
-    from genrec_unlearn_bench.reporting.figures.canvas import styled
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
-    from genrec_unlearn_bench.reporting.figures.drawing import draw
+    from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
     from genrec_unlearn_bench.reporting.frame import filtered
     from genrec_unlearn_bench.reporting.selection import Selection
@@ -278,7 +277,7 @@ def plot(
 
 
 def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None) -> Task:
-    """What a task asks to be forgotten, on its dataset, which is prepared if it is not in the cache.
+    """A task: what is to be forgotten of its dataset, which is prepared if it is not in the cache.
 
     Args:
         name: As of ``run``.
@@ -369,7 +368,6 @@ def register_method(cls: M) -> M:
 
 
 def _several(values: Any) -> list[Any]:
-    """One value or several as a list."""
     return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else [values]
 
 

@@ -27,7 +27,6 @@ FOLDER = ".methods"
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 
-
 REGISTERED: dict[str, type[UnlearningMethod[Any]]] = {}
 """Methods of this session by name."""
 
@@ -65,9 +64,7 @@ def method_name(method: str | Path | type[UnlearningMethod[Any]], results_dir: P
 def method_file(cls: type, results_dir: Path) -> str:
     """``path/to/file.py:Class`` of a method class, where a module holds it, else of a file that is written here.
 
-    Raises:
-        UsageError: The source is not known, or uses names that its cell does not define.
-        StorageError: The file cannot be written.
+    Raises UsageError for a source that is not known or not complete, StorageError where it cannot be written.
     """
     path = Path(_file_of(cls))
     if in_session(cls):
@@ -91,16 +88,14 @@ def cell_source(cls: type) -> str:
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        raise UsageError(
-            "the cell of the method is no plain Python", where=where, hint="write it in a cell without %magics"
-        ) from None
+        hint = "write it in a cell without %magics"
+        raise UsageError("the cell of the method is no plain Python", where=where, hint=hint) from None
     statements = [node for node in tree.body if isinstance(node, _DEFINING)]
     classes = [node for node in statements if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
     wanted: list[ast.stmt] = [*classes[-1:]]
     if not wanted or cls.__qualname__ != cls.__name__:
-        raise UsageError(
-            "the source of the method is not known", where=where, hint="define the class at the top of a cell or a file"
-        )
+        hint = "define the class at the top of a cell or a file"
+        raise UsageError("the source of the method is not known", where=where, hint=hint)
     for node in wanted:
         # What it uses, and what that uses, and so on.
         used = set(_free_names(_segment(text, node)))
@@ -120,8 +115,7 @@ def cell_source(cls: type) -> str:
 
 
 def _file_of(cls: type) -> str:
-    codes = (getattr(value, "__code__", None) for value in vars(cls).values())
-    return next((str(code.co_filename) for code in codes if code is not None), "")
+    return next((value.__code__.co_filename for value in vars(cls).values() if hasattr(value, "__code__")), "")
 
 
 def _segment(text: str, node: ast.stmt) -> str:
@@ -132,27 +126,21 @@ def _segment(text: str, node: ast.stmt) -> str:
     return "\n".join([*blank, *lines, *text.splitlines()[node.lineno - 1 : node.end_lineno]])
 
 
-def _defined(node: ast.stmt) -> Iterator[str]:
+def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    else:
-        yield from (
-            each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        )
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
 
 
 def _free_names(source: str) -> Iterator[str]:
     """Names that some source reads from its module, or from nowhere."""
 
-    def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-        yield table
-        for child in table.get_children():
-            yield from tables(child)
-
     top = symtable.symtable(source, "<cell>", "exec")
-    for table in tables(top):
+    tables = [top]
+    for table in tables:
+        tables += table.get_children()
         for name in table.get_symbols():
             if name.is_referenced() and (table is top or name.is_global()):
                 yield name.get_name()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import duration, first_lines, print_line, progressing
+from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
 from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.progress_display import duration, print_line, progressing
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,34 +1,36 @@
-"""Commands out of verbs: what is shown, ``--json`` and ``--debug``, exceptions as messages with stable exit codes."""
+"""Commands out of verbs: terminal output, ``--json`` and ``--debug``, exceptions as messages with stable exit codes."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 from typer import Option
 
-from genrec_unlearn_bench.cli.console import print_json, print_line, stdout
 from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.pipeline.error_mapping import to_user_error
 from genrec_unlearn_bench.progress import process_index
+from genrec_unlearn_bench.progress_display import print_line
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-    from rich.text import Text
-
-    Part = str | RenderableType | Callable[[Console], None]
+Part = str | RenderableType | Callable[[Console], None]
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON on stdout instead of a table.")]
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
@@ -37,6 +39,8 @@ INTERRUPTED = 130
 
 LONGEST = 12
 """Values of a list that are shown."""
+PIPED_WIDTH = 120
+"""Columns assumed where output is piped and nothing says otherwise; rich would take 80 and wrap tables."""
 
 _AFTER_INTERRUPT = "interrupted: nothing half-written was left; run the same command again to go on where it stopped"
 
@@ -63,8 +67,6 @@ class Output:
         if as_json:
             print_json(self.content() if callable(self.content) else self.content)
         else:
-            from rich.text import Text
-
             console = stdout()
             for part in self.parts:
                 if callable(part):
@@ -91,7 +93,33 @@ def as_command(verb: Callable[..., Output | None]) -> Callable[..., None]:
     def call(*, debug: bool = False, as_json: bool = False, **options: Any) -> None:
         if wants_json:
             options["as_json"] = as_json
-        _run(lambda: verb(**options), as_json=as_json, debug=debug)
+        try:
+            with _interruptible():
+                output = verb(**options)
+                # Of several processes of one run, the first owns the terminal.
+                if output is not None and process_index() == 0:
+                    output.show(as_json=as_json)
+                sys.stdout.flush()
+                if output is not None and output.fault is not None:
+                    raise output.fault
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (KeyboardInterrupt, Exception) as fault:
+            if debug:
+                traceback.print_exception(fault)
+            message, code = _AFTER_INTERRUPT, INTERRUPTED
+            if isinstance(fault, Exception):
+                error = to_user_error(fault)
+                message, code = f"error: {error.render()}", error.exit_code
+            # Plain print: a path in the message must not be wrapped or read as markup.
+            print(message, file=sys.stderr)
+            raise typer.Exit(code) from None
+        if output is not None and output.exit_code:
+            raise typer.Exit(output.exit_code)
 
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
@@ -101,38 +129,6 @@ def as_command(verb: Callable[..., Output | None]) -> Callable[..., None]:
     call.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in (*own.parameters.values(), *more)}
     return call
-
-
-def _run(verb: Callable[[], Output | None], *, as_json: bool, debug: bool) -> None:
-    def end(fault: BaseException, message: str, code: int) -> typer.Exit:
-        if debug:
-            traceback.print_exception(fault)
-        # Plain print: a path in the message must not be wrapped or read as markup.
-        print(message, file=sys.stderr)
-        return typer.Exit(code)
-
-    try:
-        with _interruptible():
-            output = verb()
-            # Of several processes of one run, the first owns the terminal.
-            if output is not None and process_index() == 0:
-                output.show(as_json=as_json)
-            sys.stdout.flush()
-            if output is not None and output.fault is not None:
-                raise output.fault
-    except (typer.Exit, typer.Abort):
-        raise
-    except BrokenPipeError:
-        # Whoever read our output has gone (`bench ls | head`); flushing at exit would only fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
-    except KeyboardInterrupt as fault:
-        raise end(fault, _AFTER_INTERRUPT, INTERRUPTED) from None
-    except Exception as fault:
-        error = to_user_error(fault)
-        raise end(fault, f"error: {error.render()}", error.exit_code) from None
-    if output is not None and output.exit_code:
-        raise typer.Exit(output.exit_code)
 
 
 @contextmanager
@@ -176,8 +172,6 @@ def sheet(
         columns: Headings; none for pairs of a name and a value.
         right: Those whose column is aligned to the right.
     """
-    from rich import box
-    from rich.table import Table
 
     style = box.SIMPLE_HEAD if columns else box.SIMPLE
     found = Table(
@@ -199,10 +193,13 @@ def card(
     Args:
         view: Plain values that are shown as tables (``describe``), before ``sheets``.
     """
-    from rich.padding import Padding
-    from rich.text import Text
 
-    prose = "\n\n".join(map(_unwrapped, text.strip().split("\n\n")))
+    # Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs.
+    kept = (" ", "-", "*", "|", ">")
+    paragraphs = (paragraph.split("\n") for paragraph in text.strip().split("\n\n"))
+    prose = "\n\n".join(
+        ("\n" if any(one.startswith(kept) for one in lines) else " ").join(lines) for lines in paragraphs
+    )
     parts: list[Part] = [Text(title, style="bold"), *([Padding(prose, (1, 0, 0, 0))] if text else [])]
     return Output(content, [*parts, *describe(view or {}), *sheets])
 
@@ -253,7 +250,30 @@ def _flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return out
 
 
-def _unwrapped(paragraph: str) -> str:
-    """Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs."""
-    lines = paragraph.split("\n")
-    return paragraph if any(line.startswith((" ", "-", "*", "|", ">")) for line in lines) else " ".join(lines)
+def stdout() -> Console:
+    """A console on stdout, wide enough for tables when piped.
+
+    Brackets are text, not markup: titles and paths may hold them. Control characters in texts are shown escaped.
+    """
+
+    class EscapingConsole(Console):
+        def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+            for segment in super().render(*arguments, **options):
+                if segment.control or segment.text.isprintable():
+                    yield segment
+                else:
+                    yield Segment(printable(segment.text, keep="\n"), segment.style)
+
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return EscapingConsole(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False)
+
+
+def print_json(content: Any) -> None:
+    """Machine-readable output: JSON on stdout, nothing else there. In ASCII, so that no terminal acts on a name."""
+    print(json.dumps(content, indent=2, allow_nan=False))
+
+
+def first_lines(texts: Sequence[str], *, most: int = 10, more: str = "") -> list[str]:
+    """The first of many lines, and how many are left out; ``more`` says where they are."""
+    left = len(texts) - most
+    return [*texts[:most], *([f"  … and {left} more{more and f' ({more})'}"] if left > 0 else [])]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, sheet
-from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
+from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, find_dataset, read_yaml
+from genrec_unlearn_bench.data.locate import is_local
+from genrec_unlearn_bench.data.tasks import find_task
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.catalogue import SplitName
     from genrec_unlearn_bench.data.dataset import Dataset
     from genrec_unlearn_bench.data.formats import FormatName
-    from genrec_unlearn_bench.sids.health import Collisions, SidHealth
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
-Served = Annotated[bool, Option("--served", help="The IDs the original serves with; may train it.")]
 
 
 def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
@@ -30,8 +31,6 @@ def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.Cac
 
 def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
-    from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.locate import is_local
 
     shown = dataset_card(name, data_dir)
     if not is_local(find_dataset(name, data_dir), data_dir):
@@ -54,9 +53,7 @@ def import_(
     ] = None,
 ) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
-    from typing import get_args
 
-    from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, read_yaml
     from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.data.prepare import import_folder
 
@@ -86,10 +83,7 @@ def export(
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
-    from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.frames import export_task
-    from genrec_unlearn_bench.data.tasks import find_task
-    from genrec_unlearn_bench.errors import UsageError
     from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 
@@ -105,7 +99,6 @@ def export(
 
 
 def _prepared(name: str, data_dir: Path | None, cache_dir: Path | None) -> Dataset:
-    from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.pipeline.stages.data import load_prepared
 
     with open_store(cache_dir) as (store, progress):
@@ -126,7 +119,7 @@ def sids(
     device: options.Device = "auto",
     threads: options.Threads = None,
     set_sid: options.SetSid = None,
-    served: Served = False,
+    served: Annotated[bool, Option("--served", help="The IDs the original serves with; may train it.")] = False,
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Make a task's semantic IDs, or read them from the cache, and report on them.
@@ -150,19 +143,16 @@ def sids(
     )
     with open_store(cache_dir) as (store, progress):
         found = sid_health(request, store, progress, served=served)
-    return _sids_card(found, task)
-
-
-def _sids_card(found: SidHealth, task: str) -> Output:
     levels = ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code")
     collisions = [
-        ("on the codebooks' levels", *_counts(found.quantised_collisions)),
-        ("on whole IDs", *_counts(found.collisions)),
+        (name, *map(str, (of.groups, of.items, of.excess, of.largest)))
+        for name, of in (("on the codebooks' levels", found.quantised_collisions), ("on whole IDs", found.collisions))
     ]
-    prefixes = [
-        (str(one.length), str(one.shared), *map(_share, (one.brand_pure, one.category_pure, one.concept_shared)))
-        for one in found.prefixes
-    ]
+    prefixes = []
+    for one in found.prefixes:
+        shares = (one.brand_pure, one.category_pure, one.concept_shared)
+        texts = ("–" if share is None else f"{share:.1%}" for share in shares)
+        prefixes.append((str(one.length), str(one.shared), *texts))
     shared = ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item")
     sheets = [
         sheet(found.rows(), levels, title="Levels"),
@@ -170,11 +160,3 @@ def _sids_card(found: SidHealth, task: str) -> Output:
         sheet(prefixes, shared, title="Prefixes with two or more items"),
     ]
     return card(f"Semantic IDs of {task}: {found.items} items", found.model_dump(mode="json"), sheets=sheets)
-
-
-def _counts(of: Collisions) -> tuple[str, str, str, str]:
-    return str(of.groups), str(of.items), str(of.excess), str(of.largest)
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import first_lines, progressing
+from genrec_unlearn_bench.cli.command import Output, first_lines
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.progress_display import progressing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.status import Collected

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import duration, first_lines, open_store
+from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
 from genrec_unlearn_bench.config import one_of
+from genrec_unlearn_bench.progress_display import duration, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,11 +14,11 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import duration, print_line, progressing
 from genrec_unlearn_bench.cli.grid_status import failed_lines, running_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress_display import duration, print_line, progressing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

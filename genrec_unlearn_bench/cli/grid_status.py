@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import duration, first_lines
+from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
 from genrec_unlearn_bench.cli.options import CacheDir
 from genrec_unlearn_bench.config import one_of
+from genrec_unlearn_bench.progress_display import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import AsJson
-from genrec_unlearn_bench.cli.console import print_line, stdout
+from genrec_unlearn_bench.cli.command import AsJson, stdout
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.progress_display import print_line
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Report
 
-Compare = Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")]
-Out = Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")]
 Every = Annotated[
     float | None, Option(help="Make the page (html, --out) again every so many seconds; it reloads itself.", min=1.0)
 ]
 Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
-Bib = Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")]
 
 
 def leaderboard(
@@ -44,10 +41,10 @@ def leaderboard(
     metric: options.Metrics = None,
     beam: options.ListBeam = None,
     baseline: options.Baseline = None,
-    compare: Compare = None,
-    out: Out = None,
+    compare: Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")] = None,
+    out: Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")] = None,
     standalone: options.Standalone = False,
-    bib: Bib = False,
+    bib: Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,
     every: Every = None,
     open_: Open = False,
     skip_broken: options.SkipBroken = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -17,27 +16,21 @@ from genrec_unlearn_bench.errors import UsageError
 
 ABOUT = "Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"
 
-VERBS = {
-    "run": "run",
-    "tune": "tune",
-    "ls": "ls",
-    "show": "show",
-    **dict.fromkeys(("data prepare", "data info", "data import", "data export", "data sids"), "data"),
-    **dict.fromkeys(("method new", "method check"), "method"),
-    **{f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")},
-    "results compare": "results",
-    "results figures": "results_figures",
-    "results examples": "results_examples",
-    **dict.fromkeys(("results export", "results pull"), "results"),
-    "leaderboard": "leaderboard",
-    "claims": "claims",
-    **dict.fromkeys(("submission new", "submission verify"), "submission"),
-    "submission reproduce": "submission_reproduce",
-    "submission site": "submission",
-    **dict.fromkeys(("cache ls", "cache gc", "cache verify"), "cache"),
-    "doctor": "doctor",
-}
-"""Verb -> the module of this folder with a function of the verb's name; in the order of the help."""
+VERBS = (
+    *("run", "tune", "ls", "show"),
+    *("data prepare", "data info", "data import", "data export", "data sids"),
+    *("method new", "method check"),
+    *("grid plan", "grid run", "grid status", "grid collect"),
+    *("results compare", "results figures", "results examples", "results export", "results pull"),
+    *("leaderboard", "claims"),
+    *("submission new", "submission verify", "submission reproduce", "submission site"),
+    *("cache ls", "cache gc", "cache verify"),
+    "doctor",
+)
+"""In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
+_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce"}
+_MODULES |= {f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")}
+"""Of verbs for which that is not so."""
 
 GROUPS = {
     "data": "Prepare a dataset, import your own, see what is in one, export a task.",
@@ -136,17 +129,6 @@ def _epilog(words: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  $ {line}" for line in lines[:2])])
 
 
-def _current_name(words: Sequence[str]) -> str:
-    """Say what an old verb or option in a call is called now; empty where there is none."""
-    if words and words[0] in OLD_VERBS:
-        return f"bench {words[0]} is now bench {OLD_VERBS[words[0]]}"
-    given = {word.partition("=")[0] for word in words}
-    for (verb, old), new in OLD_OPTIONS.items():
-        if old in given and verb.split() == list(words[: len(verb.split())]):
-            return f"{old} of bench {verb} is now {new}"
-    return ""
-
-
 class Bench(TyperGroup):
     """Lists the verbs in the table's order, and answers to names that verbs and options had before."""
 
@@ -154,37 +136,26 @@ class Bench(TyperGroup):
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if answer := _current_name(args):
-            typer.echo(f"error: {UsageError(answer).render()}", err=True)
+        answers = [f"bench {verb} is now bench {new}" for verb, new in OLD_VERBS.items() if args[:1] == [verb]]
+        given = {word.partition("=")[0] for word in args}
+        for (verb, old), new in OLD_OPTIONS.items():
+            if old in given and verb.split() == args[: verb.count(" ") + 1]:
+                answers.append(f"{old} of bench {verb} is now {new}")
+        if answers:
+            typer.echo(f"error: {UsageError(answers[0]).render()}", err=True)
             raise typer.Exit(UsageError.exit_code)
         found: list[str] = super().parse_args(ctx, args)
         return found
 
 
-RARE = frozenset(
-    {
-        *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-        *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir"),
-        *(
-            "skip_broken",
-            "protocol",
-            "standalone",
-            "bib",
-            "history",
-            "user",
-            "ids",
-            "floor",
-            "test_rows",
-            "beam",
-            "compare",
-            "every",
-        ),
-    }
-)
+RARE = {
+    *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
+    *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir", "skip_broken"),
+    *("protocol", "standalone", "bib", "history", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
+}
 """Options that ``--help`` only names."""
 
 ALL = "--help-all"
-_WIDEST = 22
 
 
 class Command(TyperCommand):
@@ -199,23 +170,22 @@ class Command(TyperCommand):
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        shown = [param for param in self.get_params(ctx) if not getattr(param, "hidden", False)]
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Rare options": []}
-        for param in shown:
+        for param in self.get_params(ctx):
             argument = param.param_type_name == "argument"
             section = "Arguments" if argument else "Rare options" if param.name in RARE else "Options"
-            sections[section].append(_record(param, ctx))
-        rare_ones = [] if ctx.meta.get(ALL) else sections.pop("Rare options")
+            sections[section].append(_record(param))
+        rare = [] if ctx.meta.get(ALL) else sections.pop("Rare options")
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records, col_max=_WIDEST)
-        if rare_ones:
+                    formatter.write_dl(records, col_max=22)
+        if rare:
             with formatter.section(f"Rare options, explained by {ALL}"):
-                formatter.write_text(" ".join(name.partition(" ")[0].rstrip(",") for name, _ in rare_ones))
+                formatter.write_text(" ".join(name.partition(" ")[0] for name, _ in rare))
 
 
-def _record(param: Any, ctx: Any) -> tuple[str, str]:
+def _record(param: Any) -> tuple[str, str]:
     """``--seed INT`` and what it is, with its default."""
     if param.param_type_name == "argument":
         name = param.metavar or param.name.upper()
@@ -260,8 +230,9 @@ def bench(
 
 
 _GROUPS = {name: typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None) for name, text in GROUPS.items()}
-for _words, _module in VERBS.items():
+for _words in VERBS:
     _group, _, _name = _words.rpartition(" ")
+    _module = _MODULES.get(_words, _group or _name)
     _function = getattr(import_module(f"genrec_unlearn_bench.cli.{_module}"), "import_" if _name == "import" else _name)
     (_GROUPS[_group] if _group else app).command(_name, cls=Command, epilog=_epilog(_words))(as_command(_function))
 for _name, _typer in _GROUPS.items():

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import progressing
 from genrec_unlearn_bench.config import named, overrides
 from genrec_unlearn_bench.errors import UsageError
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.contract.rules import RuleResult
+from genrec_unlearn_bench.progress_display import progressing
 
 SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
 
@@ -34,29 +31,26 @@ def check(
     there are: each kind of request, each backbone, twice with one seed. Exit code 1 where a rule is broken.
     """
     from genrec_unlearn_bench.contract.check import check_method
-    from genrec_unlearn_bench.store.store import default_cache
 
     with progressing() as progress:
         checked = check_method(
             method,
-            cache_dir=cache_dir or default_cache(),
+            cache_dir=options.cache_root(cache_dir),
             progress=progress,
             fields=overrides(set_ or []),
             on=None if backbone is None else named(backbone),
         )
     counts = [f"{sum(part.status == status for part in checked.findings)} {status}" for status in SIGNS]
     verdict = "the contract holds" if checked.sound else "not yet"
-    lines = [f"{checked.method} ({checked.file})", *(line for part in checked.findings for line in _lines(part))]
+    lines = [f"{checked.method} ({checked.file})"]
+    for part in checked.findings:
+        reasons = f"  ({'; '.join(part.reasons)})" if part.reasons and part.status != "broken" else ""
+        lines.append(f"  {SIGNS[part.status]} {part.title}{reasons}")
+        if part.status == "broken":
+            lines += [*(f"      {reason}" for reason in part.reasons), f"      hint: {part.hint}"]
     lines += ["", f"{', '.join(counts)}, in {checked.seconds:.0f} s: {verdict}"]
     content = {**checked.model_dump(mode="json"), "sound": checked.sound}
     return Output(content, lines, exit_code=int(not checked.sound))
-
-
-def _lines(finding: RuleResult) -> list[str]:
-    title = f"  {SIGNS[finding.status]} {finding.title}"
-    if finding.status == "broken":
-        return [title, *(f"      {reason}" for reason in finding.reasons), f"      hint: {finding.hint}"]
-    return [f"{title}  ({'; '.join(finding.reasons)})" if finding.reasons else title]
 
 
 def new(

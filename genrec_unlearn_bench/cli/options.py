@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from genrec_unlearn_bench.cli.console import first_lines, print_line
+from genrec_unlearn_bench.cli.command import first_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.listing import names_of
+from genrec_unlearn_bench.progress_display import print_line
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.selection import Selection
@@ -123,6 +124,13 @@ TableFormat = Annotated[
 ]
 Baseline = Annotated[str | None, Option(help="Row that all others are tested against.", show_default="original")]
 Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
+
+
+def cache_root(cache_dir: Path | None) -> Path:
+    """The cache that a call names, or the user's own."""
+    from genrec_unlearn_bench.store.store import default_cache
+
+    return cache_dir or default_cache()
 
 
 def read_results(

@@ -1,22 +1,32 @@
-"""``bench results``: ``compare`` two rows, ``export`` ranked lists, ``pull`` what others have published."""
+"""``bench results``: compare two rows, draw figures, show examples, export ranked lists, fetch published results."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.console import first_lines, open_store, print_line, progressing
+from genrec_unlearn_bench.cli.command import AsJson, Output, first_lines, print_json, stdout
+from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.files import atomic_bytes, atomic_text
+from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.submissions.pull import Pulled
+    from genrec_unlearn_bench.reporting.examples.page import Page
+
+Kinds = Annotated[
+    list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
+]
+Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
+Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
+Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
 
 
 def compare(
@@ -51,19 +61,145 @@ def compare(
 
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
-    compared = found.compare(first, second, wanted, named(metric), beam=beam)
+    pairs, rules = found.compare(first, second, wanted, named(metric), beam=beam), found.protocol
     if not users:
-        return Output(
-            lambda: comparisons.pairs_document(compared, found.protocol),
-            [lambda console: comparisons.draw_pairs(console, compared, found.protocol)],
-        )
-    pairs = [
-        pair for each in compared for pair in checkpoints.compare_checkpoints(each, found.protocol, seeds=seed or ())
-    ]
+        draw = comparisons.draw_pairs
+        return Output(lambda: comparisons.pairs_document(pairs, rules), [lambda console: draw(console, pairs, rules)])
+    seeds = [one for pair in pairs for one in checkpoints.compare_checkpoints(pair, rules, seeds=seed or ())]
     return Output(
-        lambda: checkpoints.users_document(pairs, found.protocol),
-        [lambda console: checkpoints.draw_checkpoints(console, pairs, found.protocol)],
+        lambda: checkpoints.users_document(seeds, rules),
+        [lambda console: checkpoints.draw_checkpoints(console, seeds, rules)],
     )
+
+
+def figures(
+    kind: Kinds = None,
+    results_dir: options.ResultsDirs = None,
+    published: options.Published = False,
+    protocol: options.Protocol = None,
+    task: options.TaskNames = None,
+    backbone: options.BackboneNames = None,
+    method: options.MethodNames = None,
+    seed: Annotated[list[int] | None, Option("--seed", help="Training seeds to show (default: all).", min=0)] = None,
+    ruleset: options.RulesetNames = None,
+    scale: options.ScaleNames = None,
+    suite: options.SuiteNames = None,
+    field: Field = None,
+    metric: options.Metrics = None,
+    beam: options.ListBeam = None,
+    out: Annotated[Path, Option(help="Folder to write to.", metavar="DIR")] = Path("figures"),
+    format_: Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")] = "pdf,svg,png",
+    width: Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")] = "column",
+    skip_broken: options.SkipBroken = False,
+) -> Output:
+    """Draw figures of results, for a paper or a page.
+
+    Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
+    results give the same bytes. What could not be drawn is named, with the run that would give its data.
+    """
+    from genrec_unlearn_bench.reporting.figures import catalogue, drawing
+    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.frame import filtered
+
+    formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
+    inches = Width(one_of("width", width, list(Width)))
+    for name in named(kind):
+        catalogue.find_kind(name)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
+    found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
+    wanted = options.selection(task, backbone, method, ruleset, scale, suite)
+    request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
+    drawn = catalogue.draw_all(found.board(wanted), named(kind), request)
+    written, lines = [], []
+    for figure in drawn.figures:
+        files = drawing.figure_files(figure, formats, inches)
+        for file in files:
+            atomic_bytes(out / file.name, file.content, "--out")
+        content = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
+        paths = [str(out / file.name) for file in files]
+        written.append({**content, "caption": " ".join(figure.caption), "files": paths})
+        lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(Path(path).suffix[1:] for path in paths)})")
+    for name, (first, *others) in groupby(drawn.skipped, lambda one: one.kind):
+        # Of many blocks the first is named, as the others lack the same.
+        more = f" (and {len(others)} more)" if others else ""
+        lines.append(f"not drawn: {name}: {first.reason}{more}; would be by: {first.hint}")
+    return Output({"figures": written, "skipped": [vars(one) for one in drawn.skipped]}, lines)
+
+
+def examples(
+    task: options.TaskNames = None,
+    method: options.MethodNames = None,
+    seed: Annotated[int | None, Option(help="Training seed.", min=0, show_default="the lowest of all rows")] = None,
+    top: Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)] = 5,
+    user: Users = None,
+    group: Annotated[str | None, Option(help="forget or retain.", show_default="forget; with --user, both")] = None,
+    history: Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)] = 5,
+    ids: Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")] = False,
+    format_: Format = None,
+    out: Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")] = None,
+    standalone: options.Standalone = False,
+    results_dir: options.ResultsDirs = None,
+    protocol: options.Protocol = None,
+    backbone: options.BackboneNames = None,
+    scale: options.ScaleNames = None,
+    ruleset: options.RulesetNames = None,
+    suite: options.SuiteNames = None,
+    requests: Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)] = 1,
+    beam: options.ListBeam = None,
+    cache_dir: options.CacheDir = None,
+    skip_broken: options.SkipBroken = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show top-10 lists side by side: the original's, its oracle's and methods', with what is to be forgotten marked.
+
+    Shown are the users whose lists the methods changed most, or those named. As histories are personal data, ids are
+    left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
+    """
+    formats = options.chosen_formats("json" if as_json else format_, out, ("terminal", "html", "latex", "json"))
+    if len(formats) > 1:
+        raise UsageError("examples are written in one format at a time", hint="make one call for each")
+    if beam is not None:
+        check_beam(beam)
+    from genrec_unlearn_bench.reporting.examples import page, runs
+    from genrec_unlearn_bench.reporting.frame import filtered
+
+    sides = tuple(runs.SIDES[: 2 if user else 1])
+    if group is not None:
+        name = one_of("group", group, runs.SIDES)
+        sides = tuple(side for side in runs.SIDES if side == name)
+
+    found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
+    width = beam or found.protocol.beam
+    found = replace(found, results=filtered(found.results, {"requests": requests}))
+    wanted = options.selection(task, backbone, None, ruleset, scale, suite)
+    chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
+    with open_store(cache_dir) as (store, _):
+        read = runs.load_task_runs(chosen, store)
+    rows, rule = runs.choose_examples(read, sides, users=user or (), beam=width, top=top)
+    made = page.make_page(read, rows, beam=width, rule=rule, history=history, ids=ids)
+    _print_page(made, formats[0], out, standalone=standalone)
+
+
+def _print_page(page: Page, format_: str, out: Path | None, *, standalone: bool) -> None:
+    from genrec_unlearn_bench.reporting.examples import render
+
+    if out is None and format_ == "terminal":
+        render.draw(stdout(), page)
+    elif out is None and format_ == "json":
+        print_json(page.model_dump(mode="json"))
+    else:
+        text = {
+            "html": lambda: render.render_html(page),
+            "latex": lambda: render.render_latex(page, standalone=standalone),
+            "json": lambda: f"{page.model_dump_json(indent=2)}\n",
+            "terminal": lambda: render.render_terminal(page),
+        }[format_]()
+        if out is None:
+            # No line break is added: a redirected file is the one that --out would write.
+            print(text, end="")
+        else:
+            atomic_text(out, text, "--out")
+            print_line(str(out))
 
 
 def export(
@@ -81,8 +217,7 @@ def export(
     """
     one_of("format", format_, ("trec",))
     one_of("kind of id", ids, ("own", "rows"))
-    from genrec_unlearn_bench.files import atomic_text
-    from genrec_unlearn_bench.pipeline.list_lookup import check_names, find_dataset_of, find_lists, trec_files
+    from genrec_unlearn_bench.pipeline import list_lookup
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
@@ -96,13 +231,13 @@ def export(
             cell = record.cell
             name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
             place = out if len(records) == 1 else out / name
-            found = find_lists(record, store)
-            item_ids = find_dataset_of(record, store).items.ids if ids == "own" else None
+            found = list_lookup.find_lists(record, store)
+            item_ids = list_lookup.find_dataset_of(record, store).items.ids if ids == "own" else None
             if item_ids is not None:
-                check_names(item_ids)
+                list_lookup.check_names(item_ids)
             lines.append(f"{folder}:")
             files = []
-            for file in trec_files(found, item_ids):
+            for file in list_lookup.trec_files(found, item_ids):
                 atomic_text(place / file.name, file.text, "--out")
                 files.append({"path": str(place / file.name), "lines": file.lines, "queries": file.queries})
                 lines.append(f"  {place / file.name}  ({file.lines} lines, {file.queries} queries)")
@@ -141,10 +276,6 @@ def pull(
     print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
         brought = () if dry_run else pulling.pull_results(found, wanted, results_dir, progress)
-    return _pulled(brought)
-
-
-def _pulled(brought: Sequence[Pulled]) -> Output:
     counts = Counter(one.outcome for one in brought)
     failed = [f"failed: {one.what}: {one.fault}" for one in brought if one.outcome == "failed"]
     kept = [one.what for one in brought if one.outcome == "kept"]

@@ -1,23 +1,83 @@
-"""``bench show``: everything known about one task, method, dataset, backbone, measurement, metric or grid."""
+"""``bench ls`` and ``bench show``: what there is, and everything about one thing. ``ls`` never imports torch."""
 
 from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import yaml
+from pydantic import BaseModel
+from rich.console import Console
+from rich.padding import Padding
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, describe
-from genrec_unlearn_bench.cli.console import open_store
+from genrec_unlearn_bench.cli.command import Output, card, describe, sheet, text_of
+from genrec_unlearn_bench.config import plain_yaml
+from genrec_unlearn_bench.data.catalogue import find_dataset
+from genrec_unlearn_bench.data.locate import candidate_folders, is_local, local_folder
+from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.listing import KINDS, kind_named, names_of, records_of
+from genrec_unlearn_bench.listing import KINDS, kind_named, names_of, records_of, rows_of
+from genrec_unlearn_bench.progress_display import open_store
+from genrec_unlearn_bench.registry import find_method, load_class, source_digest
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.tuning.space import SearchSpace
-    from genrec_unlearn_bench.unlearning.method import MethodConfig
+    from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+
+PROSE = 40
+"""Characters from which a column may be wrapped."""
+NARROWEST = 24
+"""Characters that a wrapped column needs: a title is longer than its longest word."""
+
+
+def ls(
+    kind: Annotated[
+        str | None, Argument(help="tasks, methods, backbones, datasets, measurements, metrics or grids.")
+    ] = None,
+    data_dir: options.DataDir = None,
+) -> Output:
+    """List tasks, methods, backbones, datasets, measurements, metrics or grids."""
+
+    def overview(console: Console) -> None:
+        for kind in KINDS:
+            if kind == "metrics":
+                # Hundreds, and their declarations are the one thing here that imports numpy.
+                _draw_paragraph(kind, "hundreds: bench ls metrics, or bench show hr@10 for one of them", console)
+            else:
+                names = names_of(kind, data_dir)
+                _draw_paragraph(f"{kind} ({len(names)})", ", ".join(names), console)
+        console.print("More about a kind: bench ls tasks. About one thing: bench show demo-brand.")
+
+    if kind is None:
+        return Output(lambda: {name: names_of(name, data_dir) for name in KINDS}, [overview])
+    name = kind_named(kind)
+    return Output(lambda: records_of(name, data_dir), [lambda console: _draw(rows_of(name, data_dir), console)])
+
+
+def _draw(found: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """A table; where words would be broken in it, one paragraph for each thing."""
+    columns = list(found[0])
+    rows = [[text_of(cell) for cell in row.values()] for row in found]
+    longest = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    needed = sum(min(length, NARROWEST) if length > PROSE else length for length in longest[1:])
+    if longest[0] + needed + 3 * len(longest) + 1 <= console.width:
+        table = sheet(rows, columns)
+        for column, length in zip(table.columns[1:], longest[1:], strict=True):
+            column.no_wrap = length <= PROSE
+        console.print(table)
+        return
+    for name, *rest in rows:
+        _draw_paragraph(name, " · ".join(text for text in rest if text not in ("", "–")), console)
+
+
+def _draw_paragraph(title: str, text: str, console: Console) -> None:
+    console.print(title, style="bold")
+    console.print(Padding(text, (0, 0, 1, 2)))
 
 
 def show(
@@ -32,13 +92,20 @@ def show(
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Show one thing: a task's concept and what it resolves to, a method's configuration, a metric's definition …"""
-    found = _kind_of(name, kind, data_dir)
-    if found == "tasks":
-        return _task(name, data_dir, cache_dir)
-    if found in ("datasets", "grids"):
-        return {"datasets": dataset_card, "grids": _grid}[found](name, data_dir)
-    cards = {"methods": _method, "backbones": _backbone, "measurements": _measurement, "metrics": _metric}
-    return cards[found](name)
+    match _kind_of(name, kind, data_dir):
+        case "tasks":
+            return _task(name, data_dir, cache_dir)
+        case "datasets":
+            return dataset_card(name, data_dir)
+        case "grids":
+            return _grid(name, data_dir)
+        case "methods":
+            return _method(name)
+        case "backbones":
+            return _backbone(name)
+        case "measurements":
+            return _measurement(name)
+    return _metric(name)
 
 
 def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
@@ -55,8 +122,6 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
         if name in names:
             return candidate
         known += names
-    from genrec_unlearn_bench.data.tasks import find_task
-
     try:
         # Tasks of imported datasets are not listed: there is one for each kind of concept.
         find_task(name, data_dir)
@@ -67,10 +132,6 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
 
 def kind_of_file(path: Path) -> str:
     """``grids`` for a YAML file with axes, else ``tasks``, whose reader then names what is wrong with the file."""
-    import yaml
-
-    from genrec_unlearn_bench.config import plain_yaml
-
     try:
         content = plain_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -79,9 +140,6 @@ def kind_of_file(path: Path) -> str:
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
-    from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.locate import is_local
-    from genrec_unlearn_bench.data.tasks import find_task
     from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 
@@ -107,7 +165,6 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
 
 def _method(name: str) -> Output:
     from genrec_unlearn_bench.pipeline.tune import TRIALS
-    from genrec_unlearn_bench.registry import find_method, load_class, source_digest
     from genrec_unlearn_bench.tuning.space import search_space
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
@@ -132,22 +189,15 @@ def _method(name: str) -> Output:
 
 def dataset_card(name: str, data_dir: Path | None) -> Output:
     """A dataset's specification, and where its files were looked for."""
-    from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.locate import candidate_folders, local_folder
-
     spec = find_dataset(name, data_dir)
     folders = [str(folder) for folder in candidate_folders(spec, data_dir)] if spec.format != "demo" else []
     found = local_folder(spec, data_dir)
-    content = {
-        "kind": "dataset",
-        "spec": spec.model_dump(mode="json"),
-        "looked_in": folders,
-        "found_in": str(found) if found else None,
-    }
+    place = str(found) if found else None
+    content = {"kind": "dataset", "spec": spec.model_dump(mode="json"), "looked_in": folders, "found_in": place}
     view = {
         **{field: getattr(spec, field) for field in ("format", "split", "k_core", "text_fields", "terms", "where")},
         "cite": [citation.key for citation in spec.citations],
-        "found in": str(found) if found else "generated" if not folders else "nowhere",
+        "found in": place or ("nowhere" if folders else "generated"),
         "looked in": folders,
         "files": [
             {"role": file.role, "name": " or ".join(file.names), "address": file.url or "no public address"}
@@ -205,9 +255,8 @@ def _grid(place: str, data_dir: Path | None) -> Output:
 
     spec = read_grid(place, data_dir)
     cells = expand(spec, data_dir=data_dir, results_dir=Path("results"), tuned_dir=Path("tuned"), device=None)
-    counts = {
-        axis: dict(Counter(str(cell.axes[axis]) for cell in cells)) for axis in ("task", "backbone", "method", "seed")
-    }
+    axes = ("task", "backbone", "method", "seed")
+    counts = {axis: dict(Counter(str(cell.axes[axis]) for cell in cells)) for axis in axes}
     fields = spec.model_dump(mode="json")
     content = {"kind": "grid", "file": str(find_grid(place)), "cells": len(cells), "counts": counts, "spec": fields}
     given = spec.model_dump(mode="json", exclude_unset=True)
@@ -225,8 +274,6 @@ def _doc(found: object) -> str:
 
 
 def _fields(config: type[MethodConfig], space: SearchSpace) -> list[dict[str, Any]]:
-    from pydantic import BaseModel
-
     out = []
     for name, info in config.model_fields.items():
         default: Any = info.get_default(call_default_factory=True) if not info.is_required() else None

@@ -8,62 +8,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, sheet
-from genrec_unlearn_bench.cli.console import first_lines, progressing
+from genrec_unlearn_bench.cli.command import Output, card, first_lines
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.progress_display import progressing
+from genrec_unlearn_bench.registry import methods
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.bundle import Bundle
     from genrec_unlearn_bench.submissions.submit import Submitted
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
-Name = Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")]
-MethodName = Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")]
-Out = Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")]
-Title = Annotated[str | None, Option(help="What tables call the method.")]
-Authors = Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')]
-Contact = Annotated[str | None, Option(help="Mail address or link.")]
-Licence = Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")]
-PaperText = Annotated[str | None, Option("--paper", help='"Title | https link".')]
-Code = Annotated[str | None, Option(help="https link of the code.")]
-Deviations = Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")]
-Tasks = Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")]
-Rulesets = Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")]
-Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
 PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
-Place = Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")]
-Demo = Annotated[
-    bool | None,
-    Option(
-        "--demo/--no-demo",
-        help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
-    ),
-]
-Write = Annotated[bool, Option("--write", help="Write verification.json into the folder.")]
-DemoThreads = Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
 Check = Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")]
 
 
 def new(
-    name: Name,
-    method: MethodName = None,
+    name: Annotated[str, Argument(help="Name of the submission, and of its folder: letters, digits, hyphens.")],
+    method: Annotated[str | None, Option("--method", help="Name, or path/to/file.py:Class (default: NAME).")] = None,
     results_dir: options.ResultsDir = Path("results"),
-    out: Out = Path("leaderboard/submissions"),
-    title: Title = None,
-    author: Authors = None,
-    contact: Contact = None,
-    licence: Licence = None,
-    paper: PaperText = None,
-    code: Code = None,
-    deviation: Deviations = None,
-    task: Tasks = None,
-    ruleset: Rulesets = None,
-    withhold: Withhold = "",
+    out: Annotated[Path, Option(help="Where submissions lie.", metavar="DIR")] = Path("leaderboard/submissions"),
+    title: Annotated[str | None, Option(help="What tables call the method.")] = None,
+    author: Annotated[list[str] | None, Option("--author", help='"Name | Affiliation | ORCID"; repeat.')] = None,
+    contact: Annotated[str | None, Option(help="Mail address or link.")] = None,
+    licence: Annotated[str | None, Option(help="SPDX id, as Apache-2.0.")] = None,
+    paper: Annotated[str | None, Option("--paper", help='"Title | https link".')] = None,
+    code: Annotated[str | None, Option(help="https link of the code.")] = None,
+    deviation: Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")] = None,
+    task: Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")] = None,
+    ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
+    withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
     affirm_rules: AffirmRules = False,
     pr_text: PrText = None,
     leaderboard: Leaderboard = None,
@@ -73,19 +52,13 @@ def new(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
     """
-    from genrec_unlearn_bench.files import atomic_text
     from genrec_unlearn_bench.submissions.inventory import pack
     from genrec_unlearn_bench.submissions.submit import pull_request, submit
 
-    words: dict[str, Any] = {
-        "title": title,
-        "authors": [_parts(one, "name", "affiliation", "orcid") for one in author] if author else None,
-        "contact": contact,
-        "licence": licence,
-        "paper": _parts(paper, "title", "url") if paper else None,
-        "code": code,
-        "deviations": deviation,
-    }
+    given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
+    words: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    words |= {"authors": [_parts(one, "name", "affiliation", "orcid") for one in author]} if author else {}
+    words |= {"paper": _parts(paper, "title", "url")} if paper else {}
     done = submit(
         name,
         method or name,
@@ -95,23 +68,61 @@ def new(
         withhold=named([withhold]),
         tasks=task or (),
         rulesets=ruleset or (),
-        words={field: value for field, value in words.items() if value is not None},
+        words=words,
         affirm=affirm_rules,
     )
     archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
     atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    return _submitted(done, archive, text)
+    return _submitted(done, {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)})
+
+
+def _parts(text: str, *fields: str) -> dict[str, str]:
+    """What stands between bars, by field; empty parts are left out."""
+    parts = [part.strip() for part in text.split("|", len(fields) - 1)]
+    return {field: part for field, part in zip(fields, parts, strict=False) if part}
+
+
+def _submitted(done: Submitted, paths: dict[str, str]) -> Output:
+    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
+    tasks = sorted({record.cell.task for record in done.records})
+    checked = done.verification
+    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
+    steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
+    steps.append(f"bench submission verify {done.folder} --demo --write")
+    steps.append("commit the folder and open a pull request with the text")
+    view: dict[str, Any] = {
+        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "results": f"{len(done.records)} on {', '.join(tasks)}",
+        "seeds": done.spec.seeds,
+        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
+        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
+        "archive": paths["archive"],
+        "pull request": paths["pull_request"],
+        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
+        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
+        "notices": checked.notices,
+        "left to do": [f"{number}. {step}" for number, step in enumerate(steps, start=1)],
+    }
+    counts = {"results": len(done.records), "passed_over": done.passed_over}
+    content = {**paths, **counts, "verification": checked.model_dump(mode="json")}
+    return card(f"Submission {done.spec.name}", content, view=view)
 
 
 def verify(
-    path: Place,
-    demo: Demo = None,
+    path: Annotated[Path, Argument(help="A submission's folder or zip file, or a tree of results.")],
+    demo: Annotated[
+        bool | None,
+        Option(
+            "--demo/--no-demo",
+            help="Run the demo cell again, which executes the submitted method (default: for submissions that pass).",
+        ),
+    ] = None,
     sandbox: options.Sandbox = True,
-    write: Write = False,
+    write: Annotated[bool, Option("--write", help="Write verification.json into the folder.")] = False,
     leaderboard: Leaderboard = None,
     cache_dir: options.CacheDir = None,
-    threads: DemoThreads = None,
+    threads: Annotated[int | None, Option(help="CPU threads of the demo (default: the record's).", min=1)] = None,
 ) -> Output:
     """Compute every aggregate again from the per-user tables, and check digests, manifests, invariants and rules.
 
@@ -141,7 +152,6 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
-    from genrec_unlearn_bench.files import atomic_folder
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
     from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
@@ -173,76 +183,35 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     return Output(counted, [f"{place}: {len(files)} files from {len(results)} results"])
 
 
-def _parts(text: str, *fields: str) -> dict[str, str]:
-    """What stands between bars, by field; empty parts are left out."""
-    parts = [part.strip() for part in text.split("|", len(fields) - 1)]
-    return {field: part for field, part in zip(fields, parts, strict=False) if part}
-
-
-def _submitted(done: Submitted, archive: Path, text: Path) -> Output:
-    size = sum(path.stat().st_size for path in done.folder.rglob("*") if path.is_file())
-    tasks = sorted({record.cell.task for record in done.records})
-    checked = done.verification
-    absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
-    steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
-    steps.append(f"bench submission verify {done.folder} --demo --write")
-    steps.append("commit the folder and open a pull request with the text")
-    view: dict[str, Any] = {
-        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
-        "results": f"{len(done.records)} on {', '.join(tasks)}",
-        "seeds": done.spec.seeds,
-        "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
-        "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
-        "archive": str(archive),
-        "pull request": str(text),
-        "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
-        "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
-        "notices": checked.notices,
-        "left to do": [f"{number}. {step}" for number, step in enumerate(steps, start=1)],
-    }
-    content = {
-        "folder": str(done.folder),
-        "archive": str(archive),
-        "pull_request": str(text),
-        "results": len(done.records),
-        "passed_over": done.passed_over,
-        "verification": checked.model_dump(mode="json"),
-    }
-    return card(f"Submission {done.spec.name}", content, view=view)
-
-
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
-    from genrec_unlearn_bench.registry import methods
     from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
-    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.record_checks import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
     results = demo_results(bundle)
     if not results:
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
-    result = results[0]
-    file = bundle.root / "method.py"
-    submitted = result.record.cell.method not in methods() and file.is_file()
+    record, file = results[0].record, bundle.root / "method.py"
+    submitted = record.cell.method not in methods() and file.is_file()
     isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
     with progressing() as progress:
         done = repeat_record(
-            result.record,
+            record,
             method=str(file) if submitted else None,
-            cache_dir=cache_dir or default_cache(),
+            cache_dir=options.cache_root(cache_dir),
             threads=threads,
             progress=progress,
             isolated=isolated,
         )
-    differences = tuple(
+    differences = [
         f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
         for row in done.rows
         if row.verdict == "differs"
-    )
+    ]
     return DemoRun(
-        place=result.place,
+        place=results[0].place,
         matches=done.matches,
-        differences=differences[:20],
+        differences=tuple(differences[:20]),
         sandboxed=isolated != "process",
         time_fault=done.time_fault,
     )
@@ -255,21 +224,21 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
     demo = "not run, as the checks failed" if wanted else "not run"
     if found.demo is not None:
         demo = f"{found.demo.place}: {'the same numbers' if found.demo.matches else 'other numbers'}"
-    rows = [
-        ("verdict", verdict),
-        ("badge", found.badge_text),
-        ("results", str(found.results)),
-        ("checks", f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed"),
-        ("re-scored", f"{len(found.rescored)} metrics: {', '.join(found.rescored)}"),
-        ("self-reported", f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld"),
-        ("demo", demo),
-        ("content", found.content_digest),
-        *([("withheld", ", ".join(found.withheld))] if found.withheld else []),
-        *(("notice", notice) for notice in found.notices),
-    ]
+    view = {
+        "verdict": verdict,
+        "badge": found.badge_text,
+        "results": str(found.results),
+        "checks": f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed",
+        "re-scored": f"{len(found.rescored)} metrics: {', '.join(found.rescored)}",
+        "self-reported": f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld",
+        "demo": demo,
+        "content": found.content_digest,
+        "withheld": ", ".join(found.withheld),
+        "notice": "\n".join(found.notices),
+    }
     lines = []
     for check in found.checks:
         lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
     lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
-    shown = card(f"Submission {found.name}", None, sheets=[sheet(rows)])
+    shown = card(f"Submission {found.name}", None, view=view)
     return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

@@ -9,9 +9,9 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card
-from genrec_unlearn_bench.cli.console import open_store, progressing
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
@@ -36,29 +36,24 @@ Target = Annotated[
         metavar="RUN|NAME",
     ),
 ]
-MethodFile = Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
-Fresh = Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")]
-Floor = Annotated[
-    int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
-]
-Minutes = Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)]
 Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
-TrainingSeed = Annotated[int, Option(help="Training seed.", min=0)]
 TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
 def reproduce(
     name: Target = None,
-    method: MethodFile = None,
+    method: Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")] = None,
     encoder: RunEncoder = None,
-    fresh: Fresh = False,
+    fresh: Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")] = False,
     sandbox: options.Sandbox = True,
-    floor: Floor = None,
-    minutes: Minutes = None,
+    floor: Annotated[
+        int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
+    ] = None,
+    minutes: Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)] = None,
     set_: Changes = None,
-    seed: TrainingSeed = 0,
+    seed: Annotated[int, Option(help="Training seed.", min=0)] = 0,
     test_rows: TestRows = 2000,
     device: options.Device = "auto",
     threads: RunThreads = None,
@@ -75,63 +70,49 @@ def reproduce(
     same command goes on. A record is written to the results folder after every call.
     """
     from genrec_unlearn_bench.pipeline.results import names_a_run
-    from genrec_unlearn_bench.reproduce.reproduction import published_references
+    from genrec_unlearn_bench.reproduce import reproduction
 
-    places: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
+    known = reproduction.published_references()
     if name is None:
-        return _listing()
-    if name not in published_references() and names_a_run(name):
-        _refuse_training_options(minutes=minutes, changes=set_, seed=seed)
-        settings = {**places, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
+        rows = [
+            {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
+            for one in known.values()
+        ]
+        content = [one.model_dump(mode="json") for one in known.values()]
+        return card("Published references", content, view={"references": rows})
+    shared: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
+    if name not in known and names_a_run(name):
+        given = {"--minutes": minutes is not None, "--set": bool(set_), "--seed": seed != 0}
+        if any(given.values()):
+            raise UsageError(
+                f"a run is repeated as it was, and {' and '.join(one for one in given if given[one])} would change it",
+                hint="leave that out; another run is made with bench run",
+            )
+        settings = {**shared, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
         return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
-    settings = {**places, "device": device, "results_dir": results_dir, "minutes": minutes}
-    settings |= {"changes": overrides(set_ or []), "seed": seed, "test_rows": test_rows}
-    return _train(name, cache_dir, settings)
-
-
-def _train(name: str, cache_dir: Path | None, settings: dict[str, Any]) -> Output:
-    from genrec_unlearn_bench.reproduce.reproduction import ReproductionRequest, find_reference
-    from genrec_unlearn_bench.reproduce.reproduction import reproduce as run
-
-    reference = find_reference(name)
-    if settings["minutes"] == 0:
+    reference = reproduction.find_reference(name)
+    if minutes == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
-    request = ReproductionRequest(reference=reference, **settings)
+    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed, "test_rows": test_rows}
+    request = reproduction.ReproductionRequest(reference=reference, changes=overrides(set_ or []), **shared)
     with open_store(cache_dir) as (store, progress):
-        record, folder = run(request, store, progress)
-    return _record_card(record, folder)
-
-
-def _refuse_training_options(*, minutes: float | None, changes: list[str] | None, seed: int) -> None:
-    given = {"--minutes": minutes is not None, "--set": bool(changes), "--seed": seed != 0}
-    if any(given.values()):
-        options = " and ".join(option for option, there in given.items() if there)
-        raise UsageError(
-            f"a run is repeated as it was, and {options} would change it",
-            hint="leave that out; another run is made with bench run",
-        )
-
-
-def _listing() -> Output:
-    from genrec_unlearn_bench.reproduce.reproduction import published_references
-
-    known = list(published_references().values())
-    rows = [
-        {"name": one.name, "what": one.title, "published": {part.metric: part.value for part in one.expected}}
-        for one in known
-    ]
-    return card("Published references", [one.model_dump(mode="json") for one in known], view={"references": rows})
+        return _record_card(*reproduction.reproduce(request, store, progress))
 
 
 def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     reference = record.reference
     epochs = record.steps / record.steps_per_epoch
+    verdict = "reproduced" if record.reproduced else "finished, and not all numbers are within the tolerance"
+    if not record.finished:
+        verdict = "not finished: the same command goes on from here"
+    elif not record.comparable:
+        verdict = "finished, with changed settings: not comparable with what was published"
     view = {
         "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
         "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
         "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
         "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
-        "verdict": _verdict(record),
+        "verdict": verdict,
         "record": str(folder),
         "comparisons": [
             {
@@ -147,14 +128,6 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     }
     content = {"folder": str(folder), "reproduced": record.reproduced, "record": record.model_dump(mode="json")}
     return card(reference.title, content, reference.source, view=view)
-
-
-def _verdict(record: ReproductionRecord) -> str:
-    if not record.finished:
-        return "not finished: the same command goes on from here"
-    if not record.comparable:
-        return "finished, with changed settings: not comparable with what was published"
-    return "reproduced" if record.reproduced else "finished, and not all numbers are within the tolerance"
 
 
 def _repeat(
@@ -174,7 +147,6 @@ def _repeat(
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
     from genrec_unlearn_bench.reproduce.comparison import Redo, read_floor
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
-    from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
     folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
@@ -185,10 +157,10 @@ def _repeat(
             name: value for name, value in settings.items() if value is not None
         }
     redo: Redo = "all" if fresh else "row"
+    cache = options.cache_root(cache_dir)
     with progressing() as progress:
 
         def once(known: NoiseFloor | None) -> Repetition:
-            cache = cache_dir or default_cache()
             return repeat_record(record, cache_dir=cache, redo=redo, floor=known, progress=progress, **settings)
 
         progress.info(f"{folder}: {record.command}")

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Group, RenderableType
+from rich.text import Text
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
-from genrec_unlearn_bench.cli.console import open_store
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.progress import launched, process_index
+from genrec_unlearn_bench.progress import Progress, launched, process_index
+from genrec_unlearn_bench.progress_display import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
     from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
-    from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
-    from genrec_unlearn_bench.tuning.rule import Trial
 
 Set = Annotated[list[str] | None, Option("--set", help="Keep a field at a value in all trials: key=value.")]
 Seeds = Annotated[list[int] | None, Option("--seed", help="Tuning seeds, never reported (default: 9000).", min=0)]
@@ -119,40 +116,38 @@ def _tune(
 
 def _table(choice: Choice) -> RenderableType:
     """The original first, then every trial in the order of trying; ``◀`` marks the choice."""
-    from rich.console import Group
-    from rich.text import Text
+    from genrec_unlearn_bench.tuning.rule import BEAM, is_feasible, worst_case
 
-    from genrec_unlearn_bench.tuning.rule import is_feasible, worst_case
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.4f}"
 
-    seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
+    before = choice.original
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]
+    rows = [
+        ("original", *[""] * len(varying), number(worst_case(before)), number(before.retain_ndcg), "1.000", *[""] * 3)
+    ]
+    for place, trial in enumerate(choice.trials):
+        share = "–"
+        if trial.retain_ndcg is not None and before.retain_ndcg:
+            share = f"{trial.retain_ndcg / before.retain_ndcg:.3f}"
+        rows.append(
+            (
+                str(place + 1) if place else "default",
+                *(f"{one:g}" if isinstance(one, float) else str(one) for one in map(trial.config.get, varying)),
+                *(number(worst_case(trial)), number(trial.retain_ndcg), share, f"{trial.seconds:.1f}"),
+                "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no",
+                "" if place != choice.chosen else "◀" if choice.feasible else "◀ nearest",
+            )
+        )
+    seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     heads = ("forget\nHR@10", "retain\nNDCG@10", "of the\noriginal", "seconds", "feasible")
     title = " · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds))
-    table = sheet([], ["trial", *varying, *heads, ""], title=title, right=[*varying, *heads])
-    before = choice.original
-    numbers = [_number(worst_case(before)), _number(before.retain_ndcg), "1.000", "", "", ""]
-    table.add_row("original", *([""] * len(varying)), *numbers, end_section=True)
-    for number, trial in enumerate(choice.trials):
-        mark = ("◀" if choice.feasible else "◀ nearest") if number == choice.chosen else ""
-        feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
-        values = [f"{value:g}" if isinstance(value, float) else str(value) for value in map(trial.config.get, varying)]
-        numbers = [
-            _number(worst_case(trial)),
-            _number(trial.retain_ndcg),
-            _ratio(trial, before),
-            f"{trial.seconds:.1f}",
-        ]
-        label = str(number + 1) if number else "default"
-        table.add_row(label, *values, *numbers, feasible, mark, style="bold" if mark else None)
-    return Group(table, Text("\n".join(_captions(choice)), style="dim"))
-
-
-def _captions(choice: Choice) -> list[str]:
-    from genrec_unlearn_bench.tuning.rule import BEAM
-
+    table = sheet(rows, ["trial", *varying, *heads, ""], title=title, right=[*varying, *heads])
+    table.rows[0].end_section = True
+    table.rows[choice.chosen + 1].style = "bold"
     lines = [
         f"validation alone, beam {BEAM} · feasible: retain NDCG@10 at least {choice.floor} of the original's"
-        + (f", near the concept {choice.near_floor}" if choice.original.near_ndcg is not None else ""),
+        + (f", near the concept {choice.near_floor}" if before.near_ndcg is not None else ""),
         "chosen: the best retain of the feasible whose forget HR@10 cannot be told apart from the lowest "
         f"(sign-flip over users, {choice.level:.0%})",
     ]
@@ -164,15 +159,4 @@ def _captions(choice: Choice) -> list[str]:
         lines.append(f"its space was tried whole: {choice.space} configurations")
     if not choice.feasible:
         lines.append("no trial was feasible: the nearest to it was taken, and is flagged in every result")
-    lines.append(f"all trials: {choice.seconds:.1f} s")
-    return lines
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
-
-
-def _ratio(trial: Trial, original: Trial) -> str:
-    if trial.retain_ndcg is None or not original.retain_ndcg:
-        return "–"
-    return f"{trial.retain_ndcg / original.retain_ndcg:.3f}"
+    return Group(table, Text("\n".join([*lines, f"all trials: {choice.seconds:.1f} s"]), style="dim"))

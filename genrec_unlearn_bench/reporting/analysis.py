@@ -151,7 +151,7 @@ def analyse_block(
         differences |= family.against(base)
         orders |= family.orders(differences, letters=members is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
-    margins = [_margin(block, measure, oracle, protocol) for measure in shown]
+    margins = [equivalence_margin(block, measure, protocol) for measure in shown]
     by_row = values.reshape(-1, values.shape[-1])
     summary = t_interval(by_row, confidence=protocol.confidence)
     numbers = zip(summary.mean, summary.sd, summary.low, summary.high, summary.n, by_row.tolist(), strict=True)
@@ -189,19 +189,20 @@ def analyse_block(
     )
 
 
-def _margin(block: Block, measure: Measure, oracle: int | None, protocol: StatisticsProtocol) -> float | None:
+def equivalence_margin(block: Block, measure: Measure, protocol: StatisticsProtocol) -> float | None:
     """How far retrained models lie apart on a measure, and no less than one test example moves it.
 
     None where being like the oracle means nothing: for token overlap and cost, as the oracle keeps the original's table
     and pays for the retraining. A gap of the oracle's row is 0 in every seed, so its margin is that of the measure.
     """
     own = measure.base
-    if oracle is None or block.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
+    if block.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
         return None
     examples = block.oracle.first.examples.get(own)
     low, high = own.spec.range
     step = (high - low) / examples if own.spec.level is Level.USER and examples and np.isfinite(high - low) else 0.0
-    return margin(block.values(own)[oracle], quantile=protocol.equivalence_quantile, resolution=step)
+    values = block.values(own)[block.rows.index(block.oracle)]
+    return margin(values, quantile=protocol.equivalence_quantile, resolution=step)
 
 
 def _equivalences(values: FloatArray, oracle: int | None, allowed: float | None) -> dict[int, Equivalence]:

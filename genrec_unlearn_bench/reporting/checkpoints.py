@@ -73,15 +73,10 @@ def user_values(block: UserBlock, metric: str) -> FloatArray:
 def compare_checkpoints(
     pair: PairedBlock, protocol: StatisticsProtocol, *, seeds: Sequence[int] = ()
 ) -> tuple[CheckpointPair, ...]:
-    """Every shared seed's checkpoints on every measure of a compared pair of rows.
+    """The checkpoints of some seeds, or of all that both rows have, on every measure of a compared pair of rows.
 
-    Args:
-        seeds: Training seeds to look at; all that both rows have where none are named.
-
-    Raises:
-        UsageError: A measure has no user values, or a seed is not among those that both rows have.
-        DataMissing: A run has no per-user table.
-        CorruptArtefact: A table was changed, or the two are not of the same test examples.
+    Raises UsageError for a measure without user values and a seed that is not shared, DataMissing where a run has no
+    per-user table, and CorruptArtefact where a table was changed or is not of the same test examples.
     """
     first, second, key = pair.first, pair.second, pair.block.key
     measures = [each.measure for each in pair.measures]
@@ -103,7 +98,13 @@ def compare_checkpoints(
     for seed in seeds or shared:
         tables = [_table(row, seed) for row in (first, second)]
         for measure in measures:
-            one, two = (_examples(table, measure) for table in tables)
+            # The rows of a group at a beam, in the order of the test examples.
+            rows = [
+                table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)] for table in tables
+            ]
+            one, two = (
+                UserBlock(measure.group, measure.beam or 0, part.sort_values("example", kind="stable")) for part in rows
+            )
             _check_same(one, two, measure, key)
             found = compare_users(
                 user_values(one, measure.metric),
@@ -121,30 +122,24 @@ def _table(row: Row, seed: int) -> pd.DataFrame:
     result = row.results[seed]
     path = result.folder / PER_USER
     if not path.is_file():
-        raise DataMissing(
-            f"{row.label} at seed {seed} has no per-user table",
-            where=str(path),
-            hint="run it again, or compare over seeds alone (without --users)",
-        )
+        hint = "run it again, or compare over seeds alone (without --users)"
+        raise DataMissing(f"{row.label} at seed {seed} has no per-user table", where=str(path), hint=hint)
     if result.per_user_digest and file_digest(path) != result.per_user_digest:
-        raise CorruptArtefact(
-            "the per-user table is not the one of its record", where=str(path), hint="restore it, or run it again"
-        )
+        hint = "restore it, or run it again"
+        raise CorruptArtefact("the per-user table is not the one of its record", where=str(path), hint=hint)
     return read_per_user(path)
-
-
-def _examples(table: pd.DataFrame, measure: Measure) -> UserBlock:
-    """The rows of a group at a beam, in the order of the test examples."""
-    rows = table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)]
-    return UserBlock(measure.group, measure.beam or 0, rows.sort_values("example", kind="stable"))
 
 
 def _check_same(one: UserBlock, two: UserBlock, measure: Measure, key: BlockKey) -> None:
     """Refuse rows of different test examples. A published table has other numbers for users and no targets."""
+    import pandas as pd
+
     hidden = any(bool((block.integers("target") < 0).all()) for block in (one, two))
+    # Users by order of first appearance, whatever they are called.
+    first_users, second_users = (pd.factorize(block.integers("user"))[0] for block in (one, two))
     same = {
         "examples": np.array_equal(one.integers("example"), two.integers("example")),
-        "users": np.array_equal(_numbered(one), _numbered(two)),
+        "users": np.array_equal(first_users, second_users),
         "targets": hidden or np.array_equal(one.integers("target"), two.integers("target")),
     }
     differing = [name for name, equal in same.items() if not equal]
@@ -154,13 +149,6 @@ def _check_same(one: UserBlock, two: UserBlock, measure: Measure, key: BlockKey)
             where=key.title,
             hint="compare runs of the same task and dataset",
         )
-
-
-def _numbered(block: UserBlock) -> NDArray[np.int64]:
-    """[M] users by order of first appearance, whatever they are called."""
-    import pandas as pd
-
-    return np.asarray(pd.factorize(block.integers("user"))[0], dtype=np.int64)
 
 
 def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol) -> dict[str, Any]:
@@ -193,7 +181,15 @@ def draw_checkpoints(console: Console, found: Sequence[CheckpointPair], protocol
     heads = ("measure", "seed", "A - B", "p", "test rows", "users")
     for title, pairs in groupby(found, lambda pair: f"{pair.key.title}: A = {pair.first}, B = {pair.second}"):
         console.print(Text(visible(title), style="bold"))
-        console.print(plain_grid(heads, [_line(pair) for pair in pairs]))
+        rows = [
+            (
+                *(pair.measure.title, str(pair.seed)),
+                interval_text(pair.found.estimate, pair.found.low, pair.found.high, decimals(pair.measure.spec)),
+                *(p_text(six(pair.found.p)), str(pair.found.rows), str(pair.found.users)),
+            )
+            for pair in pairs
+        ]
+        console.print(plain_grid(heads, rows))
     console.print(
         Text(
             f"{protocol.name.capitalize()}: {CLAIM}. Paired sign flips over users ({protocol.user_permutations} "
@@ -201,9 +197,3 @@ def draw_checkpoints(console: Console, found: Sequence[CheckpointPair], protocol
             "seed gives other checkpoints: for a claim about methods compare over seeds (without --users)."
         )
     )
-
-
-def _line(pair: CheckpointPair) -> tuple[str, ...]:
-    found = pair.found
-    interval = interval_text(found.estimate, found.low, found.high, decimals(pair.measure.spec))
-    return pair.measure.title, str(pair.seed), interval, p_text(six(found.p)), str(found.rows), str(found.users)

@@ -1,7 +1,7 @@
-"""What the results at hand say about the paper's claims: verdicts, the blocks that decided them, and what is missing.
+"""Verdicts on the paper's claims from the results at hand, the blocks that decided them, and what is missing.
 
 A claim does not hold where one rule fails in one of its blocks, at any scale. It holds where all rules hold in every
-block of its tasks and backbones at the paper's scale. Everything else cannot be told.
+block of its tasks and backbones at the paper's scale. Everything else is undecided.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from itertools import product
 from typing import Any
 
 from genrec_unlearn_bench.reporting.board import Block, make_board
-from genrec_unlearn_bench.reporting.claim_rules import (
-    AnyRule,
+from genrec_unlearn_bench.reporting.claims import (
+    Claim,
+    Claims,
     Finding,
     Outcome,
+    Rule,
     apply_rule,
     complete_rows,
     names_in,
 )
-from genrec_unlearn_bench.reporting.claims import Claim, Claims
 from genrec_unlearn_bench.reporting.comparisons import names_of
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
@@ -36,15 +37,36 @@ REGIMES = {"core": "", "full": "suite full"}
 class Evidence:
     """What a rule of a claim found in a block; a block of ``beside`` decides nothing."""
 
-    rule: AnyRule
+    rule: Rule
     block: Block
     finding: Finding
     decides: bool
 
     @property
+    def holds(self) -> bool:
+        return self.finding.outcome is Outcome.HOLDS
+
+    @property
     def pair(self) -> tuple[str, str]:
         """Task and backbone."""
         return self.block.key.task, self.block.key.backbone
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        finding = self.finding
+        return {
+            **names_of(self.block.key),
+            "setup": self.block.key.variant,
+            "protocol_version": version_of(self.block),
+            "condition": self.rule.condition,
+            "outcome": finding.outcome.value,
+            "decides": self.decides,
+            "summary": finding.short,
+            "measurements": list(finding.lines),
+            "lacking": list(finding.lacking),
+            "records": [result.place for row in finding.rows.values() for result in row.results.values()],
+        }
 
 
 @dataclass(frozen=True)
@@ -57,11 +79,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """A claim with its verdict.
-
-    Attributes:
-        reason: What decided, in a line.
-    """
+    """A claim with its verdict, and what decided it, in a line."""
 
     claim: Claim
     verdict: Outcome
@@ -91,41 +109,30 @@ def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol:
     for pair in product(claim.tasks, claim.backbones):
         found = []
         for rule in claim.rules:
-            block = _best(rule, [each for each in blocks if _fits(each, rule, *pair)], claims, protocol)
-            if block is not None:
+            names = (*pair, REGIMES[rule.suite])
+            fitting = [one for one in blocks if (one.key.task, one.key.backbone, one.key.regime) == names]
+            if fitting:
+                block = _best(rule, fitting, claims, protocol)
                 found.append(Evidence(rule, block, apply_rule(rule, block, claims, protocol), True))
-        evidence += _under_premises(found)
+        if not all(each.holds for each in found if each.rule.premise):
+            # Nothing in the block refutes the claim.
+            opened = [replace(each, finding=replace(each.finding, outcome=Outcome.OPEN)) for each in found]
+            found = [each if each.holds else other for each, other in zip(found, opened, strict=True)]
+        evidence += found
     beside = _beside(claim, evidence, blocks, claims, protocol)
     missing = [*_no_block(claim, evidence, claims), *_lacking(claim, evidence, claims, protocol)]
     missing += [Missing(text) for text in claim.needs]
     return CheckedClaim(claim, *_verdict(claim, evidence, beside), (*evidence, *beside), tuple(missing))
 
 
-def _fits(block: Block, rule: AnyRule, task: str, backbone: str) -> bool:
-    key = block.key
-    return (key.task, key.backbone, key.regime) == (task, backbone, REGIMES[rule.suite])
-
-
-def _best(rule: AnyRule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block | None:
-    """The block that speaks for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
+def _best(rule: Rule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block:
+    """The block that decides for a task and backbone: most rows with enough seeds, then scale, tuned, protocol."""
 
     def order(block: Block) -> tuple[int, int, bool, int, int]:
         key, rows = block.key, complete_rows(rule, block, claims, protocol)
         return rows, SCALES.index(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
 
-    return max(blocks, key=order, default=None)
-
-
-def _under_premises(found: list[Evidence]) -> list[Evidence]:
-    """A block's evidence; where a premise does not hold, nothing in it refutes the claim."""
-    if all(each.finding.outcome is Outcome.HOLDS for each in found if each.rule.premise):
-        return found
-    return [
-        replace(each, finding=replace(each.finding, outcome=Outcome.OPEN))
-        if each.finding.outcome is Outcome.FAILS
-        else each
-        for each in found
-    ]
+    return max(blocks, key=order)
 
 
 def _beside(
@@ -136,11 +143,14 @@ def _beside(
     for rule in claim.rules:
         taken = [each for each in evidence if each.rule is rule]
         if all(each.finding.lacking for each in taken):
-            others = [block for block in blocks if block not in [each.block for each in taken]]
-            fitting = [block for block in others if _fits(block, rule, block.key.task, block.key.backbone)]
-            whole = [one for one in fitting if complete_rows(rule, one, claims, protocol) == len(names_in(rule))]
-            shown = [block for block in whole if block.key.task in claim.beside]
-            out += [Evidence(rule, block, apply_rule(rule, block, claims, protocol), False) for block in shown]
+            out += [
+                Evidence(rule, block, apply_rule(rule, block, claims, protocol), False)
+                for block in blocks
+                if block.key.task in claim.beside
+                and block.key.regime == REGIMES[rule.suite]
+                and block not in [each.block for each in taken]
+                and complete_rows(rule, block, claims, protocol) == len(names_in(rule))
+            ]
     return out
 
 
@@ -154,7 +164,9 @@ def _verdict(claim: Claim, evidence: Sequence[Evidence], beside: Sequence[Eviden
         return Outcome.OPEN, "no record holds what it needs"
     pairs = list(product(claim.tasks, claim.backbones))
     by_pair = {pair: [each for each in evidence if each.pair == pair] for pair in pairs}
-    held = [pair for pair, found in by_pair.items() if len(found) == len(claim.rules) and all(map(_holds, found))]
+    held = [
+        pair for pair, found in by_pair.items() if len(found) == len(claim.rules) and all(one.holds for one in found)
+    ]
     shown = [pair for pair in held if all(_at_scale(claim, each) for each in by_pair[pair])]
     if len(shown) == len(pairs) and not claim.needs:
         return Outcome.HOLDS, f"in all {counted(len(pairs), 'block')}"
@@ -163,12 +175,8 @@ def _verdict(claim: Claim, evidence: Sequence[Evidence], beside: Sequence[Eviden
     text = (
         f"holds in {len(held)} {of}, {len(shown)} of them at {claim.scale} scale" if held else f"{tested} {of} tested"
     )
-    telling = _shorts([each for each in evidence if not each.finding.lacking] or beside)
-    return Outcome.OPEN, f"{text}; {telling}" if telling else text
-
-
-def _holds(each: Evidence) -> bool:
-    return each.finding.outcome is Outcome.HOLDS
+    numbers = _shorts([each for each in evidence if not each.finding.lacking] or beside)
+    return Outcome.OPEN, f"{text}; {numbers}" if numbers else text
 
 
 def _at_scale(claim: Claim, each: Evidence) -> bool:
@@ -176,7 +184,7 @@ def _at_scale(claim: Claim, each: Evidence) -> bool:
 
 
 def _shorts(evidence: Sequence[Evidence]) -> str:
-    """What the first block says, in a line."""
+    """Findings in the first block, in a line."""
     if not evidence:
         return ""
     key = evidence[0].block.key
@@ -230,27 +238,11 @@ def claims_document(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol
                 "holds_if": [rule.condition for rule in each.claim.rules],
                 "verdict": each.verdict.value,
                 "reason": each.reason,
-                "evidence": [_evidence(one) for one in each.evidence],
+                "evidence": [one.document for one in each.evidence],
                 "missing": [vars(one) for one in each.missing],
             }
             for each in tested
         ],
-    }
-
-
-def _evidence(one: Evidence) -> dict[str, Any]:
-    finding = one.finding
-    return {
-        **names_of(one.block.key),
-        "setup": one.block.key.variant,
-        "protocol_version": version_of(one.block),
-        "condition": one.rule.condition,
-        "outcome": finding.outcome.value,
-        "decides": one.decides,
-        "summary": finding.short,
-        "measurements": list(finding.lines),
-        "lacking": list(finding.lacking),
-        "records": [result.place for row in finding.rows.values() for result in row.results.values()],
     }
 
 
@@ -281,10 +273,10 @@ def how_text(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> st
     found = Counter(each.verdict for each in tested)
     return (
         f"{counted(len(tested), 'claim')}: {found[Outcome.HOLDS]} hold, {found[Outcome.FAILS]} do not hold, "
-        f"{found[Outcome.OPEN]} cannot be told. A claim does not hold where one of its conditions fails in one of its "
+        f"{found[Outcome.OPEN]} undecided. A claim does not hold where one of its conditions fails in one of its "
         "blocks (task and backbone), at any scale: most records are of small models on one dataset, and a failure "
         "there is one of this reproduction. It holds where every condition holds in every block at the paper's scale. "
-        f"All else cannot be told. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
+        f"All else is undecided. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
         "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md). "
         "A grid may leave out rows that a condition asks for: once it has run, they are named with their command."
     )
@@ -299,12 +291,13 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
     if claim.rules:
         out.append("Holds if\n\n" + "\n".join(f"- {escape(rule.condition)}" for rule in claim.rules))
     # What lacks rows or seeds is below, with the command that adds them.
-    told = [one for one in each.evidence if not one.finding.lacking or one.finding.outcome is Outcome.FAILS]
-    for block in dict.fromkeys(one.block for one in told):
-        found = [one for one in told if one.block is block]
+    shown = [one for one in each.evidence if not one.finding.lacking or one.finding.outcome is Outcome.FAILS]
+    for block in dict.fromkeys(one.block for one in shown):
+        found = [one for one in shown if one.block is block]
         beside = "" if found[0].decides else ", decides nothing"
-        seeds = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
-        lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {_seeds_text(seeds)}:\n"]
+        counts = {len(row.results) for one in found for row in one.finding.rows.values()} or {0}
+        seeds = f"{spanned((min(counts), max(counts)))} seed{'' if counts == {1} else 's'}"
+        lines = [f"{escape(block.key.title)} (protocol {version_of(block)}){beside}, {seeds}:\n"]
         for one in found:
             lines.append(f"- {one.finding.outcome.value}: {escape(one.finding.short)}")
             lines += [f"  - {escape(line)}" for line in one.finding.lines]
@@ -315,7 +308,3 @@ def section(each: CheckedClaim, escape: Callable[[str], str] = str) -> list[str]
 def missing_text(missing: Iterable[Missing], escape: Callable[[str], str] = str) -> str:
     """A list of what is missing, each with its commands."""
     return "\n".join("\n".join([f"- {escape(one.what)}", *(f"  `{call}`" for call in one.commands)]) for one in missing)
-
-
-def _seeds_text(seeds: set[int]) -> str:
-    return counted(max(seeds), "seed") if len(seeds) == 1 else f"{spanned((min(seeds), max(seeds)))} seeds"

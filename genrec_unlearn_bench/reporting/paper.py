@@ -81,7 +81,13 @@ def bibliography(tables: Sequence[Table]) -> Bibliography:
     datasets = {name: spec.dataset for name, spec in tasks().items()}
     # One result of every row of every block.
     results = [row.first for table in tables for block in table.blocks for row in block.block.rows]
-    wanted = {name: name for name in (*ALWAYS, *_further_statistics(tables))}
+    wanted = {name: name for name in ALWAYS}
+    if tables:
+        found_in = facts(tables)
+        if found_in.seeds[1] >= found_in.protocol.sign_flip_from:
+            wanted["statistics:sign-flip"] = "statistics:sign-flip"
+        if len(found_in.blocks) >= found_in.protocol.friedman_blocks:
+            wanted["statistics:friedman"] = "statistics:friedman"
     for result in results:
         wanted[f"method:{result.method}"] = f"method:{variant_of.get(result.method, result.method)}"
         wanted[f"backbone:{result.backbone}"] = f"backbone:{result.backbone}"
@@ -103,15 +109,6 @@ def bibliography(tables: Sequence[Table]) -> Bibliography:
     keys = {name: tuple(dict.fromkeys(each)) for name, each in found.items()}
     text = "\n\n".join(entries[key].text() for key in sorted(entries)) + "\n"
     return Bibliography(keys, text)
-
-
-def _further_statistics(tables: Sequence[Table]) -> list[str]:
-    if not tables:
-        return []
-    found = facts(tables)
-    sign_flip = found.seeds[1] >= found.protocol.sign_flip_from
-    friedman = len(found.blocks) >= found.protocol.friedman_blocks
-    return ["statistics:sign-flip"] * sign_flip + ["statistics:friedman"] * friedman
 
 
 def _unique(entry: BibEntry, entries: Mapping[str, BibEntry], submission: str) -> BibEntry:

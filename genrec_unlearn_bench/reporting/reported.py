@@ -7,7 +7,7 @@ target. Most of their rows break a bound that every correct evaluation keeps, wh
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -85,19 +85,17 @@ def reported() -> Reported:
         for row, by_group in numbers.items()
     }
     sentences = [[each for found in by_group.values() for each in found] for by_group in broken.values()]
+
+    def bounds_of(cell: ReportedCell) -> tuple[str, ...]:
+        found = broken[cell.task, cell.backbone, cell.method][cell.measure.group]
+        return tuple(each for each in found if f"{cell.measure.metric} " in _terms(each))
+
     return Reported(
-        cells=tuple(replace(cell, broken=_bounds_of(cell, broken)) for cell in cells),
+        cells=tuple(replace(cell, broken=bounds_of(cell)) for cell in cells),
         rows=len(numbers),
         broken_rows=sum(bool(row) for row in sentences),
         broken_without_mrr=sum(any("mrr" not in _terms(each) for each in row) for row in sentences),
     )
-
-
-def _bounds_of(
-    cell: ReportedCell, broken: Mapping[tuple[str, str, str], Mapping[Group, Sequence[str]]]
-) -> tuple[str, ...]:
-    found = broken[cell.task, cell.backbone, cell.method][cell.measure.group]
-    return tuple(each for each in found if f"{cell.measure.metric} " in _terms(each))
 
 
 def _terms(sentence: str) -> str:

@@ -11,8 +11,7 @@ import typer
 from rich.table import Table
 
 from genrec_unlearn_bench import progress_display
-from genrec_unlearn_bench.cli.command import Output, as_command, card, sheet
-from genrec_unlearn_bench.cli.console import print_json, stdout
+from genrec_unlearn_bench.cli.command import Output, as_command, card, print_json, sheet, stdout
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, ProtocolMismatch, UnknownName
 from genrec_unlearn_bench.progress_display import BarProgress, LineProgress, duration, print_line, progressing
 

@@ -29,7 +29,7 @@ from genrec_unlearn_bench.tuning.choice import Choice
 from genrec_unlearn_bench.tuning.rule import Measured, Trial
 from tests.cli.conftest import install_light
 from tests.pipeline.letter_world import TINY, write_world
-from tests.reporting.examples.scenes import made_world
+from tests.reporting.examples.planted_runs import made_world
 from tests.submissions.honest import known_leaderboard, prepared, request
 
 FILE = Path(__file__).with_name("json.txt")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from tests.pipeline.listed_world import World, keeping
-from tests.reporting.examples.scenes import made_world
+from tests.reporting.examples.planted_runs import made_world
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_whole_document_of_latex(world: World) -> None:
         (("--method", "traser"), "did you mean tracer"),
         (("--method", "npo", "--task", "nowhere"), "unknown task"),
         (("--method", "npo", "--suite", "full"), "unknown suite"),
-        (("--method", "npo", "--requests", "3"), "no result is of 3 requests"),
+        (("--method", "npo", "--requests", "3"), "unknown requests '3'"),
         (("--method", "npo", "--seed", "4"), "not all rows have a run at seed 4"),
         (("--method", "rmu"), "no seed is shared by all rows"),
         (("--method", "flat"), "'flat' has diverged at seed 0"),

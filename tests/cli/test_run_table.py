@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from genrec_unlearn_bench.cli.run_table import COLUMNS, FULL_COLUMNS, full_table, number, run_table
+from genrec_unlearn_bench.cli.run import COLUMNS, FULL_COLUMNS, full_table, number, run_table
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import RunRecord

@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.cli.run_table import stream_rows, stream_table
+from genrec_unlearn_bench.cli.run import stream_rows, stream_table
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
 from tests.cli.test_run import words
 from tests.pipeline.stream_world import COLUMNS

@@ -16,8 +16,7 @@ from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, methods
 from genrec_unlearn_bench.reporting.claim_report import CheckedClaim, check_claim, find_blocks, version_of
-from genrec_unlearn_bench.reporting.claim_rules import Outcome
-from genrec_unlearn_bench.reporting.claims import Claims, paper_claims
+from genrec_unlearn_bench.reporting.claims import Claims, Outcome, paper_claims
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_records, make_results
 

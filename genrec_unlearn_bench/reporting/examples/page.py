@@ -1,4 +1,4 @@
-"""The page of examples: what every renderer shows, what ``--json`` prints, and the sentences around it.
+"""The page of examples, as every renderer shows it and ``--json`` prints it, and the sentences around it.
 
 Users and items are named by their ids only where that was asked for; an item without any text has no other name.
 Texts are as the data has them: renderers escape.
@@ -20,8 +20,7 @@ from genrec_unlearn_bench.evaluation.exposure import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
-from genrec_unlearn_bench.pipeline.list_lookup import RunLists
-from genrec_unlearn_bench.reporting.examples.scene import Scene
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
 from genrec_unlearn_bench.reporting.wording import counted
 
 LONGEST = 200
@@ -39,7 +38,7 @@ def item_name(items: ItemTable, row: int) -> tuple[str, str]:
     if not title:
         others = (items.descriptions[row], items.texts[row], items.ids[row], f"item {row}")
         title = next(text for text in map(plain, others) if text)
-    elif brand and _begins(title, brand):
+    elif brand and brand_key(title[: len(brand)]) == brand_key(brand) and not title[len(brand) :][:1].isalnum():
         title = title[len(brand) :].lstrip(_SEPARATORS)
     return brand, clipped(title, LONGEST)
 
@@ -55,13 +54,10 @@ def clipped(text: str, width: int) -> str:
     return f"{head.rstrip(_SEPARATORS)}…"
 
 
-def _begins(title: str, brand: str) -> bool:
-    rest = title[len(brand) :]
-    return brand_key(title[: len(brand)]) == brand_key(brand) and not rest[:1].isalnum()
-
-
 CONCEPTS = 6
 """Names of concepts that a heading lists."""
+CONCEPT, TARGET = "†", "*"
+"""Signs before a concept item and before the item that was to be predicted, beside any colour or weight."""
 
 
 class Item(StrictModel):
@@ -111,6 +107,17 @@ class Example(StrictModel):
     target: Item
     lists: tuple[ShownList, ...]
 
+    @property
+    def heading(self) -> str:
+        known = "" if self.user is None else f", user {self.user} (row {self.row})"
+        return f"Example {self.number}, {self.group.value} side{known}"
+
+    @property
+    def history_heading(self) -> str:
+        shown, whole = len(self.history), self.history_length
+        items = counted(whole, "item") if shown == whole else f"the last {shown} of {whole} items"
+        return f"History, {items}, oldest first" if whole else "no history"
+
 
 class Page(StrictModel):
     """All that is shown."""
@@ -131,41 +138,64 @@ class Page(StrictModel):
     """How the examples were chosen."""
     examples: tuple[Example, ...]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the page, one sentence each."""
+        return (
+            f"To be forgotten: {self.concept}.",
+            f"Top-{LIST_LENGTH} lists of seed {self.seed} at beam {self.beam} (suite {self.suite}); the target is "
+            f"looked for in {self.depth} places.",
+            self.rule,
+            "Examples show what a change looks like; how often it happens is what the metrics are for.",
+        )
+
+    def summary(self, shown: ShownList) -> dict[str, str]:
+        """Lines below a list: concept items, the target's place, and the share of places the original does not have."""
+        return {
+            "to forget": f"{shown.concept_items}/{len(shown.items)}",
+            "target at": str(shown.target_rank or f"not in {self.depth}"),
+            "changed": "–" if shown.change is None else f"{shown.change:.0%}",
+        }
+
 
 def make_page(
-    scene: Scene, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, history: int = 5, ids: bool = False
+    task_runs: TaskRuns,
+    chosen: Sequence[tuple[Group, int]],
+    *,
+    beam: int,
+    rule: str,
+    history: int = 5,
+    ids: bool = False,
 ) -> Page:
-    """The page of some test examples.
+    """The page of test examples, given as group and row.
 
     Args:
-        chosen: Group and row of each, in order.
-        rule: How they were chosen, as a sentence.
         history: How many of the last items before the target are shown.
         ids: Whether users and items are named by their ids.
     """
-    record = scene.record
+    record = task_runs.record
     return Page(
         **{name: getattr(record.cell, name) for name in ("task", "scale", "suite", "seed")},
-        title=f"{scene.title} · seed {record.cell.seed}",
+        title=f"{task_runs.title} · seed {record.cell.seed}",
         backbone=record.backbone_label or record.cell.backbone,
         beam=beam,
         depth=max(LIST_LENGTH, beam),
-        kind=scene.split.kind,
-        concept=_concept(scene),
+        kind=task_runs.split.kind,
+        concept=_concept(task_runs),
         rule=rule,
         examples=tuple(
-            _example(scene, number, group, row, beam=beam, history=history, ids=ids)
+            _example(task_runs, number, group, row, beam=beam, history=history, ids=ids)
             for number, (group, row) in enumerate(chosen, start=1)
         ),
     )
 
 
-def _concept(scene: Scene) -> str:
-    manifest = scene.split.manifest
-    names, items = manifest.concepts, f"{int(scene.split.items.sum())} items"
+def _concept(task_runs: TaskRuns) -> str:
+    manifest = task_runs.split.manifest
+    names, items = manifest.concepts, f"{int(task_runs.split.items.sum())} items"
     match manifest.kind:
         case ConceptKind.INTERACTION:
-            return f"{len(scene.split.pairs)} interactions; the marked items are those this user asked to forget"
+            return f"{len(task_runs.split.pairs)} interactions; the marked items are those this user asked to forget"
         case ConceptKind.ITEM:
             return f"{len(manifest.forget_items)} single items"
         case ConceptKind.BRAND | ConceptKind.ATTRIBUTE:
@@ -176,35 +206,38 @@ def _concept(scene: Scene) -> str:
     return f"{', '.join(names)}, {items}"
 
 
-def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool) -> Example:
-    one = scene.examples(group).subset(np.asarray([row]))
+def _example(
+    task_runs: TaskRuns, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool
+) -> Example:
+    one = task_runs.examples(group).subset(np.asarray([row]))
     user, target = one.users, one.targets
     length = int(one.ends[0] - one.starts[0])
-    original = scene.runs[0][1]
 
     def shown(rows: IntArray) -> tuple[Item, ...]:
-        table, out = scene.dataset.items, []
-        for item, mark in zip(rows.tolist(), concept_places(scene.split, rows[None, :], user)[0], strict=True):
+        table, out = task_runs.dataset.items, []
+        for item, mark in zip(rows.tolist(), concept_places(task_runs.split, rows[None, :], user)[0], strict=True):
             brand, title = item_name(table, item)
             known = table.ids[item] if ids else None
             out.append(Item(brand=brand, title=title, concept=bool(mark), target=bool(item == target[0]), id=known))
         return tuple(out)
 
-    def first(run: RunLists) -> Ranking:
-        ranking = run.rankings[group, beam]
-        return Ranking(ranking.items[[row]], ranking.log_probs[[row]])
-
-    def listed(label: str, run: RunLists) -> ShownList:
-        rows = first(run).items[0, :LIST_LENGTH]
+    lists: list[ShownList] = []
+    original: Ranking | None = None
+    for label, run in task_runs.runs:
+        whole = run.rankings[group, beam]
+        ranking = Ranking(whole.items[[row]], whole.log_probs[[row]])
+        rows = ranking.items[0, :LIST_LENGTH]
         items = shown(rows[rows >= 0])
-        return ShownList(
-            label=label,
-            items=items,
-            concept_items=sum(item.concept for item in items),
-            target_rank=int(run.ranks(group, beam)[row]) or None,
-            change=None if run is original else float(list_change(first(original), first(run), LIST_LENGTH)[0]),
+        lists.append(
+            ShownList(
+                label=label,
+                items=items,
+                concept_items=sum(item.concept for item in items),
+                target_rank=int(run.ranks(group, beam)[row]) or None,
+                change=None if original is None else float(list_change(original, ranking, LIST_LENGTH)[0]),
+            )
         )
-
+        original = ranking if original is None else original
     return Example(
         number=number,
         group=group,
@@ -213,52 +246,7 @@ def _example(scene: Scene, number: int, group: Group, row: int, *, beam: int, hi
         history=shown(one.histories(history).items[0]) if history and length else (),
         history_length=length,
         target=shown(target)[0],
-        lists=tuple(listed(label, run) for label, run in scene.runs),
-    )
-
-
-CONCEPT, TARGET = "†", "*"
-"""Signs before a concept item and before the item that was to be predicted, beside any colour or weight."""
-
-EMPTY_HISTORY = "no history"
-
-
-def heading(example: Example) -> str:
-    """Example 2, forget side; with the ids where they are known."""
-    known = "" if example.user is None else f", user {example.user} (row {example.row})"
-    return f"Example {example.number}, {example.group.value} side{known}"
-
-
-def past(example: Example) -> str:
-    """Heading of a history."""
-    shown, whole = len(example.history), example.history_length
-    items = counted(whole, "item") if shown == whole else f"the last {shown} of {whole} items"
-    return f"History, {items}, oldest first"
-
-
-def concept_items(shown: ShownList) -> str:
-    """5/10."""
-    return f"{shown.concept_items}/{len(shown.items)}"
-
-
-def target_place(shown: ShownList, page: Page) -> str:
-    """The target's place, also below the tenth."""
-    return str(shown.target_rank or f"not in {page.depth}")
-
-
-def change(shown: ShownList) -> str:
-    """Share of the places that the original's list does not have."""
-    return "–" if shown.change is None else f"{shown.change:.0%}"
-
-
-def notes(page: Page) -> tuple[str, ...]:
-    """Notes on the page, one sentence each."""
-    return (
-        f"To be forgotten: {page.concept}.",
-        f"Top-{LIST_LENGTH} lists of seed {page.seed} at beam {page.beam} (suite {page.suite}); the target is looked "
-        f"for in {page.depth} places.",
-        page.rule,
-        "Examples show what a change looks like; how often it happens is what the metrics are for.",
+        lists=tuple(lists),
     )
 
 

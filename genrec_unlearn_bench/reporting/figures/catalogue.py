@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -25,13 +24,12 @@ from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.model import (
     FLOOR_LABEL,
     SECOND_DASH,
-    Cast,
     Estimate,
     Figure,
     FigureRequest,
-    Look,
     NotDrawn,
     Panel,
+    SelectedRows,
     Series,
     axis_title,
     mean_of,
@@ -48,6 +46,7 @@ SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
 _FROM_RECORDS = {"pareto": draw_pareto, "overlap": draw_overlap, "ablation": draw_ablation}
 _OWN = "run"
+_AGAIN = "run that cell again (bench run)"
 _MOST_APART = 4
 """Positions up to which marks are drawn next to each other."""
 _TICKS = 7
@@ -126,8 +125,7 @@ class Skipped:
     hint: str
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The figures of a request."""
 
     figures: tuple[Figure, ...]
@@ -174,25 +172,22 @@ def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> Dra
 
 
 def draw_kind(name: str, block: Block, request: FigureRequest) -> tuple[Figure, ...]:
-    """The figures of a kind for a block, more than one where there are many rows.
-
-    Raises NotDrawn, and UnknownName for a kind that is not there.
-    """
+    """The figures of a kind for a block, more than one where there are many rows. Raises NotDrawn and UnknownName."""
     kind = find_kind(name)
     if name in _FROM_RECORDS:
         return _FROM_RECORDS[name](block, request)
     table = read_tables(block, name, request.protocol)
     if table is None:
         raise unmeasured(block, f"{kind.needs} (measurements/{name}.csv)", kind.options)
-    cast = Cast.of(block, request)
-    caption = [sentence.format(block=block.key.title, oracle=cast.oracle) for sentence in kind.caption]
+    selected = SelectedRows.of(block, request)
+    caption = [sentence.format(block=block.key.title, oracle=selected.oracle) for sentence in kind.caption]
     out = []
-    for ending, labels in cast.parts():
+    for ending, labels in selected.parts():
         shown = (*labels, FLOOR_LABEL) if FLOOR_LABEL in set(table["label"]) else labels
-        found = (_column_panels(spec, table, shown, cast, request.protocol) for spec in kind.panels)
+        found = (_column_panels(spec, table, shown, selected, request.protocol) for spec in kind.panels)
         panels = [panel for each in found for panel in each]
         if panels:
-            out.append(panel_figure(name, block, panels, caption, cast, ending=ending, variants=SPACES))
+            out.append(panel_figure(name, block, panels, caption, selected, ending=ending, variants=SPACES))
     return tuple(out)
 
 
@@ -209,30 +204,22 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
         labels = {_OWN: row.label, "original": protocol.baseline, "retrain": protocol.oracle, "untrained": FLOOR_LABEL}
         for seed, result in row.results.items():
             path = result.folder / MEASUREMENTS / f"{name}.csv"
-            if path.is_file():
-                frame = _read(path)
-                # Any table of others comes after every row's own.
-                rank = len(frames) + (frame["model"] != _OWN) * len(block.rows) * len(block.seeds)
-                frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
+            if not path.is_file():
+                continue
+            try:
+                frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+            except (OSError, ValueError) as fault:
+                what = f"the table of a measurement cannot be read: {fault}"
+                raise CorruptArtefact(what, where=str(path), hint=_AGAIN) from None
+            # A table of a stream has one model alone and need not name it.
+            frame = frame if "model" in frame else frame.assign(model=_OWN)
+            # Any table of others comes after every row's own.
+            rank = len(frames) + (frame["model"] != _OWN) * len(block.rows) * len(block.seeds)
+            frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
     if not frames:
         return None
     whole = pd.concat(frames, ignore_index=True).dropna(subset="label").fillna("")
     return whole[whole["rank"] == whole.groupby(["label", "seed"])["rank"].transform("min")]
-
-
-def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
-    except (OSError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"the table of a measurement cannot be read: {fault}",
-            where=str(path),
-            hint="run that cell again (bench run)",
-        ) from None
-    # A table of a stream has one model alone and need not name it.
-    return frame if "model" in frame else frame.assign(model=_OWN)
 
 
 def estimates(
@@ -272,13 +259,12 @@ def _numbers(table: pd.DataFrame, column: str) -> list[float]:
     try:
         return [float(text) if text else math.nan for text in table[column]]
     except ValueError as fault:
-        raise CorruptArtefact(
-            f"the column {column!r} of a measurement holds no number: {fault}", hint="run that cell again (bench run)"
-        ) from None
+        what = f"the column {column!r} of a measurement holds no number: {fault}"
+        raise CorruptArtefact(what, hint=_AGAIN) from None
 
 
 def _column_panels(
-    spec: Panels, table: pd.DataFrame, labels: Sequence[str], cast: Cast, protocol: StatisticsProtocol
+    spec: Panels, table: pd.DataFrame, labels: Sequence[str], selected: SelectedRows, protocol: StatisticsProtocol
 ) -> list[Panel]:
     """The panels of one column of a table, with the rows of some labels."""
     by_panel: dict[str, list[Series]] = {}
@@ -297,18 +283,24 @@ def _column_panels(
             first = curves.get((panel, spec.space[1]))
             # A row that never changed its semantic IDs would have the same curve twice.
             if not second or first is None or [y.mean for _, y in points] != [y.mean for _, y in first]:
-                by_panel.setdefault(panel, []).append(_series(spec, label, points, cast, second=second))
+                by_panel.setdefault(panel, []).append(_series(spec, label, points, selected, second=second))
     order = [*(panel for panel in spec.titles if panel in by_panel), *(p for p in by_panel if p not in spec.titles)]
     ticks = [spec.names[name] for name in names] if spec.x else labels
     return [_panel(spec, panel, tuple(by_panel[panel]), ticks) for panel in order]
 
 
-def _series(spec: Panels, label: str, points: Sequence[tuple[float, Estimate]], cast: Cast, *, second: bool) -> Series:
-    look = cast.looks[label]
+def _series(
+    spec: Panels, label: str, points: Sequence[tuple[float, Estimate]], selected: SelectedRows, *, second: bool
+) -> Series:
+    look = selected.looks[label]
     if spec.distribution:
-        dash = () if label in (cast.original, cast.oracle) else _DASHES[list(cast.looks).index(label) % len(_DASHES)]
+        dash = (
+            ()
+            if label in (selected.original, selected.oracle)
+            else _DASHES[list(selected.looks).index(label) % len(_DASHES)]
+        )
         shares = tuple((each.mean, Estimate(share, seeds=each.seeds)) for share, each in points)
-        return Series(label, Look(look.colour, "", look.width, dash, look.order), shares)
+        return Series(label, replace(look, marker="", dash=dash, hollow=False), shares)
     if second:
         look = replace(look, hollow=True, dash=SECOND_DASH, order=look.order - 0.1)
     return Series(label, look, tuple(points), SPACES[second] if spec.space[0] else "")

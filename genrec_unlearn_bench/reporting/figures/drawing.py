@@ -1,4 +1,4 @@
-"""From a figure to its files: panels on a canvas without a window, one legend below all; PDF, SVG, PNG, CSV and LaTeX.
+"""From a figure to its files: panels with one legend below all, in the shipped style; PDF, SVG, PNG, CSV and LaTeX.
 
 The same results give the same bytes: no date, no version of a program and no random name goes in.
 """
@@ -8,13 +8,20 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
 from itertools import product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as MatplotlibFigure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.transforms import Bbox
 
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, Figure, Look, Panel, Series, Width
@@ -24,15 +31,8 @@ from genrec_unlearn_bench.reporting.wording import csv_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
-
-_METADATA: Mapping[str, Mapping[str, None]] = MappingProxyType(
-    {
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-        "svg": {"Date": None, "Creator": None},
-        "png": {"Software": None},
-    }
-)
+_METADATA = {"pdf": ("CreationDate", "Creator", "Producer"), "svg": ("Date", "Creator"), "png": ("Software",)}
+"""Entries by format that matplotlib is to leave out."""
 FORMATS = tuple(_METADATA)
 
 _HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
@@ -42,16 +42,36 @@ _STEP = 0.07
 """Between marks that are drawn apart."""
 _LONGEST = 22
 """Letters of a row's name next to its axes."""
-_GREY = "#404040"
 _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The shipped style, for drawing and for writing, whatever the caller's own settings are."""
+    sheet = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "figures" / "paper.mplstyle"
+    # Figures are drawn without a backend.
+    chosen: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if not name.startswith("backend")}
+    with resources.as_file(sheet) as path:
+        chosen |= rc_params_from_file(path, use_default_template=False)
+    with rc_context(chosen):
+        yield
+
+
+class Canvas(MatplotlibFigure):
+    """A figure that is written in the shipped style; a notebook shows it as a picture, without a backend."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        with styled():
+            super().savefig(fname, **options)
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
 
 
 def draw(figure: Figure, width: Width) -> Canvas:
     """The panels of a figure, at most two in a row of a column and four in one of a page, with one legend below."""
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    from genrec_unlearn_bench.reporting.figures.canvas import Canvas
-
     panels = figure.panels
     across = min(len(panels), 2 if width is Width.COLUMN else 4)
     # Five panels are better as three and two than as four and one.
@@ -86,21 +106,6 @@ def draw(figure: Figure, width: Width) -> Canvas:
     return canvas
 
 
-def _style(look: Look) -> dict[str, Any]:
-    """Of a line or of its entry in the legend."""
-    return {
-        "color": look.colour,
-        "linewidth": look.width,
-        "linestyle": ((0.0, look.dash) if look.dash else "-") if look.width else "",
-        "marker": look.marker,
-        "markersize": look.size,
-        "markerfacecolor": "white" if look.hollow else look.colour,
-        "markeredgecolor": look.edge or look.colour,
-        "markeredgewidth": 0.4 if look.edge else 0.8,
-        "zorder": look.order,
-    }
-
-
 def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None:
     """Marks and intervals of a series; of rows with x and y exchanged."""
     look, rows = series.look, panel.style == "rows"
@@ -111,7 +116,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
         axes.update_datalim([(series.points[0][0], panel.ylim[0])])
     places = [x + shift for x, _ in series.points]
     means = [y.mean for _, y in series.points]
-    style = _style(look)
+    style = look.style
     if len(places) == 1:
         # A line without marks would be nothing.
         style |= {"marker": look.marker or "_", "linestyle": ""}
@@ -131,7 +136,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
 
 def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
     """Titles, ticks, ranges and lines; the leftmost panel of a quantity has its names."""
-    axes.set_title(panel.title, loc="left", pad=3.0)
+    axes.set_title(panel.title)
     axes.set_xlabel(panel.xlabel, labelpad=1.5)
     if leftmost:
         axes.set_ylabel(panel.ylabel, labelpad=2.0)
@@ -148,28 +153,22 @@ def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
         axes.set_axisbelow(True)
         return
     if panel.ticks:
-        named = _spaced([tick for tick in panel.ticks if tick[1]], panel.symlog)
+        named: list[tuple[float, str]] = []
+        for x, name in reversed(panel.ticks):
+            # Names need room next to each other on a log scale; the last one, the end of an attack, is kept.
+            apart = not panel.symlog or not named or x == 0.0
+            if name and (apart or math.log10(named[-1][0] / max(x, panel.symlog / 10.0)) >= 0.65):
+                named.append((x, name))
         axes.set_xticks([x for x, _ in named], [name for _, name in named])
         axes.set_xticks([x for x, _ in panel.ticks], minor=True)
         axes.tick_params(axis="x", which="minor", length=1.5, width=0.5, labelbottom=False)
     if panel.style == "scatter":
-        axes.set_xlim(*panel.xlim)
+        axes.margins(0.15, 0.12)
     axes.set_ylim(*panel.ylim)
-
-
-def _spaced(ticks: Sequence[tuple[float, str]], symlog: float) -> list[tuple[float, str]]:
-    """Ticks whose names have room next to each other on a log scale; the last one, the end of an attack, is kept."""
-    kept: list[tuple[float, str]] = []
-    for x, name in reversed(ticks):
-        if not symlog or not kept or x == 0.0 or math.log10(kept[-1][0] / max(x, symlog / 10.0)) >= 0.65:
-            kept.append((x, name))
-    return kept
 
 
 def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
     """A legend below all axes: an entry for each label and each variant. The figure grows by the room it takes."""
-    from matplotlib.lines import Line2D
-
     series = [each for panel in figure.panels for each in panel.series]
     rows = figure.panels[0].style == "rows"
     looks = dict(figure.legend)
@@ -178,58 +177,30 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
         looks = dict(reversed(looks.items()))
         if any(each.look.hollow for each in series):
             line = 0.0 if rows else 1.0
-            looks[figure.variants[0]] = Look(_GREY, "o", width=line)
-            looks[figure.variants[1]] = Look(_GREY, "o", width=line, dash=SECOND_DASH, hollow=True)
+            first = Look("#404040", "o", width=line)
+            looks |= {figure.variants[0]: first, figure.variants[1]: replace(first, dash=SECOND_DASH, hollow=True)}
     if not looks:
         return
-    columns = _legend_columns([len(name) for name in looks], width.inches * 72.0)
+    # A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt.
+    columns = max(1, int(width.inches * 72.0 / (3.9 * max(map(len, looks)) + 29.0)))
     across, tall = canvas.get_size_inches()
     canvas.set_size_inches(across, tall + 0.08 + 0.135 * math.ceil(len(looks) / columns))
-    canvas.legend(
-        [Line2D([], [], **_style(look)) for look in looks.values()],
-        list(looks),
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        borderpad=0.0,
-        columnspacing=1.0,
-        handletextpad=0.4,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-        handlelength=2.4,
-    )
+    handles = [Line2D([], [], **look.style) for look in looks.values()]
+    canvas.legend(handles, list(looks), loc="outside lower center", ncols=columns)
 
 
-def _legend_columns(letters: Sequence[int], points: float) -> int:
-    """As many as fit, filled one after the other. A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt."""
-    for columns in range(len(letters), 1, -1):
-        size = math.ceil(len(letters) / columns)
-        widest = [max(letters[start : start + size]) for start in range(0, len(letters), size)]
-        if sum(3.9 * each + 29.0 for each in widest) <= points:
-            return len(widest)
-    return 1
-
-
-_NAME_POINTS = 7.0
-_BESIDE = 4.0
-"""Points between a mark and its name."""
 _RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
-"""Further distances that are tried, in points; from the third on a thin line leads to the name."""
-_WAYS = ((1.0, 0.0), (-1.0, 0.0), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0), (0.0, 1.0), (0.0, -1.0))
-
-Boxes = NDArray[np.float64]
-"""[..., 4] in points: left, bottom, right, top."""
+"""Distances of a name that are tried, in points; from the third on a thin line leads to it."""
+_WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1))
 
 
 def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     """Join the front, and write a name at every mark, the first ones nearest.
 
-    The best free place is searched in rings around the mark; where none is free, that which covers least is taken.
+    A name stands at the nearest place that covers no other name or mark; where there is none, that which covers fewest.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.patheffects import withStroke
-
-    best = sorted((each.points[0][0], each.points[0][1].mean) for each in series if each.best)
+    marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
+    best = sorted(mark for each, mark in zip(series, marks, strict=True) if each.best)
     if len(best) > 1:
         axes.step(
             *zip(*best, strict=True), where="post", color=PALETTE[0][0], linewidth=0.8, linestyle=(0.0, (3.0, 1.5))
@@ -238,60 +209,30 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     FigureCanvasAgg(canvas)
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")
-    scale = canvas.dpi / 72.0
-    frame = np.array(axes.get_window_extent().extents) / scale
-    marks = [(each.points[0][0], each.points[0][1].mean) for each in series]
-    points = axes.transData.transform(np.array(marks)) / scale
-    taken = np.concatenate([points - 3.0, points + 3.0], axis=1)
-    for each, mark, point in zip(series, marks, points, strict=True):
-        note = axes.annotate(
-            each.label,
-            mark,
-            xytext=(0.0, 0.0),
-            textcoords="offset points",
-            fontsize=_NAME_POINTS,
-            fontweight="bold" if each.best else "normal",
-            va="center",
-            ha="left",
-            annotation_clip=False,
-            zorder=4.0,
-            path_effects=[withStroke(linewidth=1.4, foreground="white")],
-        )
-        size = np.array(note.get_window_extent().size) / scale * (1.0, 0.86)
-        box, ring = _place(point, size, frame, taken)
-        taken = np.vstack([taken, box])
-        note.set_position((box[0] - point[0], (box[1] + box[3]) / 2.0 - point[1]))
-        if ring > 1:
-            axes.annotate(
-                "",
-                mark,
-                xytext=note.get_position(),
-                textcoords="offset points",
-                arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0},
-            )
-
-
-def _place(point: Boxes, size: Boxes, frame: Boxes, taken: Boxes) -> tuple[Boxes, int]:
-    """Box of a name of some size (width, height) at a point, and the ring that it is in."""
-    boxes, rings = [], []
-    for (ring, far), (dx, dy) in product(enumerate(_RINGS), _WAYS):
-        if dy or ring < 2:
-            left = point[0] + dx * (_BESIDE + (0.35 if dy else 1.0) * far) - (1.0 - dx) / 2.0 * size[0]
-            bottom = point[1] + dy * ((_BESIDE if dx else 2.0 * _BESIDE) + far) - size[1] / 2.0
-            boxes.append((left, bottom, left + size[0], bottom + size[1]))
-            rings.append(ring)
-    tried = np.array(boxes)
-    outside = size[0] * size[1] - _shared(tried, frame)
-    costs = _shared(tried[:, None], taken).sum(axis=1) + 4.0 * outside
-    # Rounding is no overlap: of the places that cover nothing, the nearest.
-    best = int(np.argmin(np.where(costs < 1e-6, 0.0, costs)))
-    return tried[best], rings[best]
-
-
-def _shared(ones: Boxes, others: Boxes) -> Boxes:
-    sides = np.minimum(ones[..., 2:], others[..., 2:]) - np.maximum(ones[..., :2], others[..., :2])
-    area: Boxes = np.maximum(sides, 0.0).prod(axis=-1)
-    return area
+    point = canvas.dpi / 72.0
+    places = axes.transData.transform(marks)
+    taken = [Bbox.from_bounds(x, y, 0.0, 0.0).padded(3.0 * point) for x, y in places]
+    offset: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
+    text: dict[str, Any] = {"fontsize": 7.0, "va": "center", "ha": "left", "zorder": 4.0}
+    text["path_effects"] = [withStroke(linewidth=1.4, foreground="white")]
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
+    for each, mark, (x, y) in zip(series, marks, places, strict=True):
+        weight = "bold" if each.best else "normal"
+        note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
+        size = note.get_window_extent()
+        width, height = size.width, 0.86 * size.height
+        tried = []
+        for far, (dx, dy) in product(_RINGS, _WAYS):
+            left = x + dx * point * (4.0 + (0.35 if dy else 1.0) * far) - (1 - dx) / 2 * width
+            bottom = y + dy * point * ((4.0 if dx else 8.0) + far) - height / 2
+            box = Bbox.from_bounds(left, bottom, width, height)
+            inside = axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max)
+            tried.append((box.count_overlaps(taken) + 4 * (not inside), far, box))
+        _, far, box = min(tried, key=lambda found: found[0])
+        taken.append(box)
+        note.set_position(((box.x0 - x) / point, ((box.y0 + box.y1) / 2 - y) / point))
+        if far > _RINGS[1]:
+            axes.annotate("", mark, xytext=note.get_position(), arrowprops=line, **offset)
 
 
 class Written(NamedTuple):
@@ -333,12 +274,10 @@ def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> 
 
 
 def _picture(figure: Figure, format_: str, width: Width) -> bytes:
-    from genrec_unlearn_bench.reporting.figures.canvas import styled
-
     buffer = io.BytesIO()
     with styled(), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; its letters are in the CSV.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         # Drawn anew for every format, as a layout that was made for one is not that of another.
-        draw(figure, width).savefig(buffer, format=format_, metadata=dict(_METADATA[format_]))
+        draw(figure, width).savefig(buffer, format=format_, metadata=dict.fromkeys(_METADATA[format_]))
     return buffer.getvalue()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -68,6 +68,21 @@ class Look:
     hollow: bool = False
     size: float = 3.6
     edge: str = ""
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """Properties of matplotlib's line, or of its entry in the legend."""
+        return {
+            "color": self.colour,
+            "linewidth": self.width,
+            "linestyle": ((0.0, self.dash) if self.dash else "-") if self.width else "",
+            "marker": self.marker,
+            "markersize": self.size,
+            "markerfacecolor": "white" if self.hollow else self.colour,
+            "markeredgecolor": self.edge or self.colour,
+            "markeredgewidth": 0.4 if self.edge else 0.8,
+            "zorder": self.order,
+        }
 
 
 PALETTE: tuple[tuple[str, str], ...] = (
@@ -157,7 +172,6 @@ class Panel:
     line: float | None = None
     band: tuple[float, float] | None = None
     symlog: float = 0.0
-    xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     apart: bool = False
 
@@ -171,7 +185,7 @@ class Figure:
         caption: Sentences, not escaped.
         variants: Meaning of filled and hollow marks, where there are both.
         legend: Entries, where they are not the labels of the series.
-        table: Head and rows of its CSV, where they are not those of its panels.
+        rows: Of its CSV, below ``heads``.
     """
 
     name: str
@@ -179,27 +193,10 @@ class Figure:
     block: BlockKey
     panels: tuple[Panel, ...]
     caption: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    heads: tuple[str, ...] = COLUMNS
     variants: tuple[str, str] = ("", "")
     legend: tuple[tuple[str, Look], ...] = ()
-    table: tuple[tuple[object, ...], ...] = ()
-
-    @property
-    def heads(self) -> tuple[object, ...]:
-        return self.table[0] if self.table else COLUMNS
-
-    @property
-    def rows(self) -> tuple[tuple[object, ...], ...]:
-        if self.table:
-            return self.table[1:]
-        return tuple(
-            (
-                *(panel.title, s.label, s.variant, dict(panel.ticks).get(x, f"{x:g}")),
-                *(y.mean, y.low, y.high, y.seeds, y.interval),
-            )
-            for panel in self.panels
-            for s in panel.series
-            for x, y in s.points
-        )
 
 
 @dataclass(frozen=True)
@@ -227,14 +224,8 @@ class FigureRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Cast:
-    """Rows that a block's figures show.
-
-    Attributes:
-        rows: All but the original and the oracle, in the order of tables.
-        looks: Of every label, including the references; the same in all figures of the block.
-        notes: Which rows are left out, as sentences.
-    """
+class SelectedRows:
+    """Rows of a block's figures besides the original and the oracle, the look of every label, and what is left out."""
 
     rows: tuple[Row, ...]
     looks: Mapping[str, Look]
@@ -243,7 +234,7 @@ class Cast:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, block: Block, request: FigureRequest) -> Cast:
+    def of(cls, block: Block, request: FigureRequest) -> SelectedRows:
         """The rows that were asked for, reference rows as well, without those that diverged."""
         original, oracle = request.protocol.baseline, request.protocol.oracle
         chosen = [
@@ -261,7 +252,7 @@ class Cast:
         looks = {**_looks(kept), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         return cls(kept, looks, original, oracle, notes)
 
-    def only(self, rows: Sequence[Row]) -> Cast:
+    def only(self, rows: Sequence[Row]) -> SelectedRows:
         """Some of the rows; they keep their looks unless two would share one."""
         fresh = _looks(rows) if len({self.looks[row.label] for row in rows}) < len(rows) else {}
         return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
@@ -286,7 +277,7 @@ def panel_figure(
     block: Block,
     panels: Sequence[Panel],
     caption: Iterable[str],
-    cast: Cast,
+    selected: SelectedRows,
     *,
     ending: str = "",
     variants: tuple[str, str] = ("", ""),
@@ -300,8 +291,18 @@ def panel_figure(
         sentences.append("Bands and whiskers: 95 % t intervals over training seeds.")
     if "of the measurement" in intervals:
         sentences.append("Bands and whiskers of a single seed: 95 % intervals of the measurement, over its examples.")
-    sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *cast.notes]
-    return Figure(file_name(kind, block.key, ending), kind, block.key, tuple(panels), tuple(sentences), variants)
+    sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *selected.notes]
+    rows = tuple(
+        (
+            *(panel.title, one.label, one.variant, dict(panel.ticks).get(x, f"{x:g}")),
+            *(y.mean, y.low, y.high, y.seeds, y.interval),
+        )
+        for panel in panels
+        for one in panel.series
+        for x, y in one.points
+    )
+    name = file_name(kind, block.key, ending)
+    return Figure(name, kind, block.key, tuple(panels), tuple(sentences), rows, variants=variants)
 
 
 def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") -> NotDrawn:

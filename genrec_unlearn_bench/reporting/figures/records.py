@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -14,12 +15,12 @@ from genrec_unlearn_bench.evaluation.metric import Better, Group
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.figures.model import (
     PALETTE,
-    Cast,
     Estimate,
     Figure,
     FigureRequest,
     Look,
     Panel,
+    SelectedRows,
     Series,
     axis_title,
     file_name,
@@ -94,7 +95,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
 
     Raises NotDrawn without an oracle, UsageError for measures that are no pair of a forget and a retain measure.
     """
-    forget, retain = _trade_measures(request)
+    forget, retain = _trade_measures(request.measures)
     oracle = request.protocol.oracle
     if block.oracle is None:
         raise unmeasured(block, f"the row {oracle}", method=oracle)
@@ -102,7 +103,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     if all(trade.reference for trade in found):
         raise unmeasured(block, f"{forget.title} and {retain.title} of a method")
     best = front(found)
-    cast = Cast.of(block, request)
+    selected = SelectedRows.of(block, request)
     counts = [trade.gap.seeds for trade in found]
     caption = (
         f"{retain.title[:1].upper()}{retain.title[1:]} against the distance of {forget.title} from {oracle}, "
@@ -110,9 +111,9 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         "seed by seed; whiskers: 95 % t intervals.",
         "Filled: no other method is better on both (by the means; this is no test). Triangles that point down: "
         f"less is recommended than {oracle} does, which is over-forgetting.",
-        *cast.notes,
+        *selected.notes,
     )
-    rows = (
+    rows = tuple(
         (
             *(trade.label, "reference" if trade.reference else "method", int(trade.label in best), trade.gap.seeds),
             *(trade.gap.mean, trade.gap.low, trade.gap.high, trade.distance),
@@ -120,22 +121,14 @@ def draw_pareto(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         )
         for trade in found
     )
-    figure = Figure(
-        name=file_name("pareto", block.key),
-        kind="pareto",
-        block=block.key,
-        panels=(_scatter(found, best, cast, forget, retain),),
-        caption=caption,
-        legend=_TRADE_LEGEND,
-        table=(_TRADE_COLUMNS, *rows),
-    )
-    return (figure,)
+    name, panel = file_name("pareto", block.key), _scatter(found, best, selected, forget, retain)
+    return (Figure(name, "pareto", block.key, (panel,), caption, rows, _TRADE_COLUMNS, legend=_TRADE_LEGEND),)
 
 
 def trades(block: Block, request: FigureRequest, forget: Measure, retain: Measure) -> tuple[Trade, ...]:
     """Every row that is shown and has both measures; references first."""
-    cast = Cast.of(block, request)
-    shown = {cast.original, cast.oracle, *(row.label for row in cast.rows)}
+    selected = SelectedRows.of(block, request)
+    shown = {selected.original, selected.oracle, *(row.label for row in selected.rows)}
     gaps = block.values(forget._replace(metric=f"gap.{forget.metric}"))
     out = []
     for row, gap_values, kept_values in zip(block.rows, gaps, block.values(retain), strict=True):
@@ -154,8 +147,7 @@ def front(found: Sequence[Trade]) -> frozenset[str]:
     return frozenset(trade.label for trade, mark in zip(rivals, marks, strict=True) if mark)
 
 
-def _trade_measures(request: FigureRequest) -> tuple[Measure, Measure]:
-    measures = request.measures
+def _trade_measures(measures: Sequence[Measure]) -> tuple[Measure, Measure]:
     forget = [measure for measure in measures if measure.side == "forget"]
     retain = [measure for measure in measures if measure.side == "retain" and measure.better is Better.HIGHER]
     if not forget or not retain:
@@ -167,9 +159,14 @@ def _trade_measures(request: FigureRequest) -> tuple[Measure, Measure]:
     return forget[0], retain[0]
 
 
-def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: Measure, retain: Measure) -> Panel:
-    floor = _floor([trade.kept.mean for trade in found])
-    references = {cast.original: _OF_ORIGINAL, cast.oracle: _OF_ORACLE}
+def _scatter(
+    found: Sequence[Trade], best: frozenset[str], selected: SelectedRows, forget: Measure, retain: Measure
+) -> Panel:
+    kept_means = sorted((trade.kept.mean for trade in found), reverse=True)
+    upper = kept_means[: max(2, math.ceil(len(kept_means) * 0.6))]
+    floor = upper[-1] - _NEAR * max(upper[0] - upper[-1], 0.02 * abs(upper[0]))
+    floor = floor if kept_means[-1] < floor else -math.inf
+    references = {selected.original: _OF_ORIGINAL, selected.oracle: _OF_ORACLE}
     series = []
     # References and the front are named first, as they are what a reader looks for.
     for trade in sorted(found, key=lambda trade: (not trade.reference, trade.label not in best, trade.distance)):
@@ -180,39 +177,25 @@ def _scatter(found: Sequence[Trade], best: frozenset[str], cast: Cast, forget: M
         if kept.mean < floor:
             name, kept, reach = f"{name} ↓ {kept.mean:.3f}", Estimate(floor, seeds=kept.seeds), (math.nan, math.nan)
         series.append(Series(name, look, ((trade.distance, kept),), reach=reach, best=trade.label in best))
-    xs = [n for trade in found for n in (trade.distance, trade.reach[1]) if math.isfinite(n)]
-    ys = [max(n, floor) for t in found for n in (t.kept.mean, t.kept.low, t.kept.high) if math.isfinite(n)]
-    wide, margin = max(xs) or 1e-3, 0.12 * ((max(ys) - min(ys)) or 1e-3)
-    least = min((trade.distance for trade in found if trade.distance > 0.0), default=wide)
-    symlog = max(least, wide / _FINEST) if wide / least > _SPREAD else 0.0
-    end = wide * (wide / symlog) ** 0.22 if symlog else 1.22 * wide
+    distances = [trade.distance for trade in found]
+    most = max(distances) or 1e-3
+    least = max(min(filter(None, distances), default=most), most / _FINEST)
+    ticks: tuple[tuple[float, str], ...] = ()
+    if most / least > _SPREAD:
+        # Zero and the powers of ten by name, with unnamed ticks between them.
+        powers = [10.0**power for power in range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1)]
+        named = [(k * power, f"{power:g}" if k == 1 else "") for power in powers for k in range(1, 10)]
+        ticks = (0.0, "0"), *(tick for tick in named if tick[0] < most)
     return Panel(
         title="",
-        xlabel=f"|{forget.title} − {cast.oracle}'s| (0 = as retrained)",
+        xlabel=f"|{forget.title} − {selected.oracle}'s| (0 = as retrained)",
         ylabel=axis_title(retain.title, retain.metric, retain.group),
         series=tuple(series),
         style="scatter",
-        ticks=_decades(symlog, wide) if symlog else (),
+        ticks=ticks,
         line=0.0,
-        symlog=symlog,
-        xlim=(-0.55 * symlog if symlog else -0.05 * wide, end),
-        ylim=(min(ys) - margin, max(ys) + margin),
+        symlog=least if ticks else 0.0,
     )
-
-
-def _floor(kept: Sequence[float]) -> float:
-    """Retain value below which marks are drawn at the edge."""
-    values = sorted(kept, reverse=True)
-    upper = values[: max(2, math.ceil(len(values) * 0.6))]
-    floor = upper[-1] - _NEAR * max(upper[0] - upper[-1], 0.02 * abs(upper[0]))
-    return floor if values[-1] < floor else -math.inf
-
-
-def _decades(least: float, most: float) -> tuple[tuple[float, str], ...]:
-    """Zero and the powers of ten by name, with unnamed ticks between them."""
-    powers = range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1)
-    ticks = [(k * 10.0**power, f"{10.0**power:g}" if k == 1 else "") for power in powers for k in range(1, 10)]
-    return (0.0, "0"), *(tick for tick in ticks if tick[0] < most)
 
 
 _LEVEL = "overlap.level"
@@ -226,37 +209,37 @@ _SINGLE = (
 def draw_overlap(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     """How much the concept's semantic IDs share with the retain items', before and after unlearning: one figure, or
     more where many methods change the table. Raises NotDrawn."""
-    cast = Cast.of(block, request)
+    selected = SelectedRows.of(block, request)
     measures = {measure for row in block.rows for result in row.results.values() for measure in result.values}
     means = {
         measure.metric: _means(block, measure, request)
         for measure in measures
         if measure.group is Group.ALL and measure.metric.startswith("overlap")
     }
-    changes = [
-        each for name, each in means.items() if name.startswith("overlap-change.") and name != "overlap-change.lift"
-    ]
+    changed = {name for name in means if name.startswith("overlap-change.")} - {"overlap-change.lift"}
+    changes = [means[name] for name in changed]
     known = {label for each in means.values() for label in each}
-    moved = [row for row in cast.rows if any(row.label in each and each[row.label].mean for each in changes)]
-    kept = [row.label for row in cast.rows if row.label in known and row not in moved]
+    moved = [row for row in selected.rows if any(row.label in each and each[row.label].mean for each in changes)]
+    kept = [row.label for row in selected.rows if row.label in known and row not in moved]
     # A method that kept its semantic IDs has the original's.
-    before = cast.original if cast.original in known else next(iter(kept), None)
+    before = selected.original if selected.original in known else next(iter(kept), None)
     if before is None:
-        raise unmeasured(block, f"token overlap of the row {cast.original}", method=cast.original)
+        raise unmeasured(block, f"token overlap of the row {selected.original}", method=selected.original)
     if not moved:
         raise unmeasured(block, "a method that changes semantic IDs", method="tracer")
-    cast = cast.only(moved)
+    selected = selected.only(moved)
     caption = (
         f"Token overlap of concept and retain items on {block.key.title}: the original table and those that methods "
         "leave.",
         "Grey band: 95 % of random item sets of the concept's size.",
         *([f"Left as it was by {listed(kept)}."] if kept else []),
     )
-    out = []
-    for ending, (_, _, *labels) in cast.parts():
-        panels = _overlap_panels({cast.original: before, **{label: label for label in labels}}, means, cast)
-        out.append(panel_figure("overlap", block, panels, caption, cast, ending=ending))
-    return tuple(out)
+    return tuple(
+        panel_figure(
+            "overlap", block, _overlap_panels(before, labels, means, selected), caption, selected, ending=ending
+        )
+        for ending, (_, _, *labels) in selected.parts()
+    )
 
 
 def _means(block: Block, measure: Measure, request: FigureRequest) -> dict[str, Estimate]:
@@ -266,24 +249,27 @@ def _means(block: Block, measure: Measure, request: FigureRequest) -> dict[str, 
     return {label: each for label, each in means.items() if each.seeds}
 
 
-def _overlap_panels(shown: Mapping[str, str], means: Mapping[str, Mapping[str, Estimate]], cast: Cast) -> list[Panel]:
-    """Panels of ``means`` by metric and row; ``shown`` says by label which row's numbers it has."""
+def _overlap_panels(
+    before: str, labels: Sequence[str], means: Mapping[str, Mapping[str, Estimate]], selected: SelectedRows
+) -> list[Panel]:
+    """Panels of ``means`` by metric and row; the original's numbers are those of the row ``before``."""
+    shown = {selected.original: before, **{label: label for label in labels}}
     levels = sorted((float(name.removeprefix(_LEVEL)), name) for name in means if name.startswith(_LEVEL))
     by_level = {
         label: tuple((level, means[name][source]) for level, name in levels if source in means[name])
         for label, source in shown.items()
     }
     out = []
-    series = tuple(Series(label, cast.looks[label], points) for label, points in by_level.items() if points)
+    series = tuple(Series(label, selected.looks[label], points) for label, points in by_level.items() if points)
     if series:
         axis = axis_title("Ω", "overlap.level1", Group.ALL)
         ticks = tuple((level, f"{level:g}") for level, _ in levels)
         out.append(Panel("By level", "level", axis, series, ticks=ticks, ylim=(0.0, None), apart=True))
-    low, high = (means.get(f"overlap.lift.null-{end}", {}).get(shown[cast.original]) for end in ("low", "high"))
+    low, high = (means.get(f"overlap.lift.null-{end}", {}).get(shown[selected.original]) for end in ("low", "high"))
     for metric, title, axis in _SINGLE:
         values = means.get(metric, {})
         lone = tuple(
-            Series(label, cast.looks[label], ((float(place), values[source]),))
+            Series(label, selected.looks[label], ((float(place), values[source]),))
             for place, (label, source) in enumerate(shown.items())
             if source in values
         )
@@ -307,11 +293,9 @@ def _overlap_panels(shown: Mapping[str, str], means: Mapping[str, Mapping[str, E
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Runs of one method that differ in one field.
+    """Runs of one method that differ in one field, by its ascending value.
 
-    Attributes:
-        rows: By ascending value of the field.
-        others: What the configurations share and other sweeps of that field do not, as text; empty where there is one.
+    ``others``: what the configurations share and other sweeps of that field do not, as text; empty where there is one.
     """
 
     method: str
@@ -323,10 +307,10 @@ class Sweep:
 
 def draw_ablation(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
     """A figure for every method and field that was swept. Raises NotDrawn, and UnknownName for a field nobody has."""
-    cast = Cast.of(block, request)
-    found = sweeps(cast.rows)
+    selected = SelectedRows.of(block, request)
+    found = sweeps(selected.rows)
     if request.field:
-        known = {name for row in cast.rows for name in json.loads(row.first.method_config)}
+        known = {name for row in selected.rows for name in json.loads(row.first.method_config)}
         if request.field not in known and known:
             raise UnknownName("field", request.field, known)
         found = tuple(sweep for sweep in found if sweep.field == request.field)
@@ -334,14 +318,16 @@ def draw_ablation(block: Block, request: FigureRequest) -> tuple[Figure, ...]:
         what = f"{request.field} at two values" if request.field else "a method at two values of one numeric setting"
         raise unmeasured(block, what, f"--set {request.field or 'FIELD'}=VALUE (once for each value)")
     out = []
-    for method, field in dict.fromkeys((sweep.method, sweep.field) for sweep in found):
-        mine = [sweep for sweep in found if (sweep.method, sweep.field) == (method, field)]
-        panels = [_sweep_panel(measure, _means(block, measure, request), mine, cast) for measure in request.measures]
+    for (method, field), group in groupby(found, lambda sweep: (sweep.method, sweep.field)):
+        mine = list(group)
+        panels = [
+            _sweep_panel(measure, _means(block, measure, request), mine, selected) for measure in request.measures
+        ]
         drawn = [panel for panel in panels if panel is not None]
         if drawn:
             caption = (f"{method} with different values of {field} on {block.key.title}; all other settings are kept.",)
             ending = f"-{method}-{field}".replace("/", "-")
-            out.append(panel_figure("ablation", block, drawn, caption, cast, ending=ending))
+            out.append(panel_figure("ablation", block, drawn, caption, selected, ending=ending))
     return tuple(out)
 
 
@@ -366,7 +352,9 @@ def sweeps(rows: Sequence[Row]) -> tuple[Sweep, ...]:
     return tuple(sorted(out, key=lambda sweep: (sweep.method, sweep.field, sweep.others)))
 
 
-def _sweep_panel(measure: Measure, means: Mapping[str, Estimate], found: Sequence[Sweep], cast: Cast) -> Panel | None:
+def _sweep_panel(
+    measure: Measure, means: Mapping[str, Estimate], found: Sequence[Sweep], selected: SelectedRows
+) -> Panel | None:
     places = sorted({value for sweep in found for value in sweep.values})
     swept = []
     for number, sweep in enumerate(found):
@@ -379,8 +367,10 @@ def _sweep_panel(measure: Measure, means: Mapping[str, Estimate], found: Sequenc
         return None
     # The references have no such setting: a level line. A mark at its ends would look like a run.
     levels = [
-        Series(label, replace(cast.looks[label], marker=""), ((places[0], means[label]), (places[-1], means[label])))
-        for label in (cast.original, cast.oracle)
+        Series(
+            label, replace(selected.looks[label], marker=""), ((places[0], means[label]), (places[-1], means[label]))
+        )
+        for label in (selected.original, selected.oracle)
         if label in means
     ]
     positive = [place for place in places if place > 0.0]

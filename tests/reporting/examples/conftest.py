@@ -1,22 +1,22 @@
-"""One scene for all tests that only look at it."""
+"""The same runs for all tests that only look at it."""
 
 from __future__ import annotations
 
 import pytest
 
 from genrec_unlearn_bench.reporting.examples.page import Page
-from genrec_unlearn_bench.reporting.examples.scene import Scene
-from tests.reporting.examples.scenes import made_page, made_scene, odd_page
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
+from tests.reporting.examples.planted_runs import made_page, made_runs, odd_page
 
 
 @pytest.fixture(scope="package")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return made_scene(tmp_path_factory.mktemp("scene"))
+def task_runs(tmp_path_factory: pytest.TempPathFactory) -> TaskRuns:
+    return made_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="package")
-def page(scene: Scene) -> Page:
-    return made_page(scene)
+def page(task_runs: TaskRuns) -> Page:
+    return made_page(task_runs)
 
 
 @pytest.fixture(scope="package")

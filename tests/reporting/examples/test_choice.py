@@ -9,20 +9,20 @@ import pytest
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.examples.scene import Scene, most_changed, of_users
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns, most_changed, of_users
 from tests.evaluation.planted import lists
 
 CONCEPT = (0, 1, 2, 3)
 """Items of the concept; 10 and above are others."""
 
 
-def planted(scene: Scene, users: list[int], *runs: list[list[int]]) -> Scene:
-    """The scene with these lists for the first ``len(users)`` retain examples."""
+def planted(task_runs: TaskRuns, users: list[int], *runs: list[list[int]]) -> TaskRuns:
+    """The runs with these lists for the first ``len(users)`` retain examples."""
     size = len(users)
     rows = np.arange(size)
-    whole = scene.split.test
+    whole = task_runs.split.test
     test = replace(whole, retain=replace(whole.retain.subset(rows), users=np.asarray(users)))
-    first = scene.runs[0][1]
+    first = task_runs.runs[0][1]
     frame = first.per_user[(first.per_user["group"] == "retain") & (first.per_user["example"] < size)].copy()
     frame["user"] = np.tile(users, 2)
     made = tuple(
@@ -32,7 +32,7 @@ def planted(scene: Scene, users: list[int], *runs: list[list[int]]) -> Scene:
         )
         for number, run in enumerate(runs)
     )
-    return replace(scene, split=replace(scene.split, test=test), runs=made)
+    return replace(task_runs, split=replace(task_runs.split, test=test), runs=made)
 
 
 SAME = list(range(10, 20))
@@ -43,54 +43,54 @@ def changed(many: int, concept: int = 0) -> list[int]:
     return [*range(concept), *range(30, 30 + many - concept), *SAME[many:]]
 
 
-def test_the_most_changed_come_first(scene: Scene) -> None:
+def test_the_most_changed_come_first(task_runs: TaskRuns) -> None:
     many = [3, 0, 10, 7, 1]
-    found = planted(scene, [1, 2, 3, 4, 5], [SAME] * 5, [SAME] * 5, [changed(n) for n in many])
+    found = planted(task_runs, [1, 2, 3, 4, 5], [SAME] * 5, [SAME] * 5, [changed(n) for n in many])
     assert most_changed(found, Group.RETAIN, 10, 3).tolist() == [2, 3, 0]
     assert most_changed(found, Group.RETAIN, 10, 99).tolist() == [2, 3, 0, 4, 1]
 
 
-def test_the_oracle_does_not_choose_and_methods_are_averaged(scene: Scene) -> None:
+def test_the_oracle_does_not_choose_and_methods_are_averaged(task_runs: TaskRuns) -> None:
     oracle = [changed(10), changed(0), changed(0)]
     one, other = [changed(4), changed(6), changed(0)], [changed(4), changed(0), changed(9)]
-    found = planted(scene, [1, 2, 3], [SAME] * 3, oracle, one, other)
+    found = planted(task_runs, [1, 2, 3], [SAME] * 3, oracle, one, other)
     assert most_changed(found, Group.RETAIN, 10, 3).tolist() == [2, 0, 1]
     # Where nothing but the oracle stands beside the original, the change is the oracle's.
-    assert most_changed(planted(scene, [1, 2, 3], [SAME] * 3, oracle), Group.RETAIN, 10, 1).tolist() == [0]
+    assert most_changed(planted(task_runs, [1, 2, 3], [SAME] * 3, oracle), Group.RETAIN, 10, 1).tolist() == [0]
 
 
-def test_ties_go_to_what_lost_more_of_the_concept_and_then_to_the_lower_row(scene: Scene) -> None:
+def test_ties_go_to_what_lost_more_of_the_concept_and_then_to_the_lower_row(task_runs: TaskRuns) -> None:
     before = [changed(3), changed(3, concept=2), changed(3, concept=3), changed(3)]
     after = [[*range(36, 39), *SAME[3:]]] * 4
-    found = planted(scene, [1, 2, 3, 4], before, before, after)
+    found = planted(task_runs, [1, 2, 3, 4], before, before, after)
     assert most_changed(found, Group.RETAIN, 10, 4).tolist() == [2, 1, 0, 3]
 
 
-def test_a_user_is_shown_once(scene: Scene) -> None:
+def test_a_user_is_shown_once(task_runs: TaskRuns) -> None:
     many = [3, 9, 5, 4]
-    found = planted(scene, [8, 8, 8, 2], [SAME] * 4, [SAME] * 4, [changed(n) for n in many])
+    found = planted(task_runs, [8, 8, 8, 2], [SAME] * 4, [SAME] * 4, [changed(n) for n in many])
     assert most_changed(found, Group.RETAIN, 10, 4).tolist() == [1, 3]
 
 
-def test_named_users_in_the_order_asked_for_with_all_their_examples(scene: Scene) -> None:
-    retain = scene.examples(Group.RETAIN).users
-    forget = scene.examples(Group.FORGET).users
+def test_named_users_in_the_order_asked_for_with_all_their_examples(task_runs: TaskRuns) -> None:
+    retain = task_runs.examples(Group.RETAIN).users
+    forget = task_runs.examples(Group.FORGET).users
     both = next(int(user) for user in forget if user in retain)
     other = next(int(user) for user in retain if user not in forget)
-    found = of_users(scene, [other, both, other], (Group.FORGET, Group.RETAIN))
+    found = of_users(task_runs, [other, both, other], (Group.FORGET, Group.RETAIN))
     expected = [(Group.RETAIN, int(row)) for row in np.flatnonzero(retain == other)]
     expected += [(Group.FORGET, int(row)) for row in np.flatnonzero(forget == both)]
     expected += [(Group.RETAIN, int(row)) for row in np.flatnonzero(retain == both)]
     assert found == expected
 
 
-def test_users_without_examples_are_all_named(scene: Scene) -> None:
-    known = int(scene.examples(Group.RETAIN).users[0])
+def test_users_without_examples_are_all_named(task_runs: TaskRuns) -> None:
+    known = int(task_runs.examples(Group.RETAIN).users[0])
     with pytest.raises(UsageError, match=r"no retain test example is of the user 777, -4") as fault:
-        of_users(scene, [777, known, -4], (Group.RETAIN,))
+        of_users(task_runs, [777, known, -4], (Group.RETAIN,))
     assert "per_user.parquet" in str(fault.value)
 
 
-def test_an_empty_group_is_said(scene: Scene) -> None:
+def test_an_empty_group_is_said(task_runs: TaskRuns) -> None:
     with pytest.raises(UsageError, match="there are no retain test examples"):
-        most_changed(planted(scene, [], [], [], []), Group.RETAIN, 10, 3)
+        most_changed(planted(task_runs, [], [], [], []), Group.RETAIN, 10, 3)

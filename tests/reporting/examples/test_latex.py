@@ -8,8 +8,8 @@ import pytest
 
 from genrec_unlearn_bench.reporting.examples.page import Page
 from genrec_unlearn_bench.reporting.examples.render import PACKAGES, render_latex
-from genrec_unlearn_bench.reporting.examples.scene import Scene
-from tests.reporting.examples.scenes import made_page
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
+from tests.reporting.examples.planted_runs import made_page
 from tests.reporting.latex.test_pdflatex import compiled, pytestmark
 
 PDFLATEX = pytestmark
@@ -38,8 +38,8 @@ def test_every_mark_is_printed(page: Page) -> None:
 
 @PDFLATEX
 @pytest.mark.parametrize("names", ["plain", "odd"])
-def test_the_document_compiles(scene: Scene, odd: Page, names: str, tmp_path: Path) -> None:
-    page = some(made_page(scene, ids=True) if names == "plain" else odd, 9)
+def test_the_document_compiles(task_runs: TaskRuns, odd: Page, names: str, tmp_path: Path) -> None:
+    page = some(made_page(task_runs, ids=True) if names == "plain" else odd, 9)
     compiled(tmp_path, render_latex(page, standalone=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["paper.aux", "paper.log", "paper.pdf", "paper.tex"]
 

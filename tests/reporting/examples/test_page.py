@@ -9,22 +9,22 @@ import pytest
 from genrec_unlearn_bench.data.tasks import InteractionConcept
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.examples.page import Page, make_page
-from genrec_unlearn_bench.reporting.examples.scene import Scene
-from tests.reporting.examples.scenes import made_page, made_scene
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
+from tests.reporting.examples.planted_runs import made_page, made_runs
 
 
 @pytest.mark.parametrize("beam", [10, 50])
-def test_lists_marks_and_sums(scene: Scene, beam: int) -> None:
-    page = made_page(scene, ids=True, beam=beam)
+def test_lists_marks_and_sums(task_runs: TaskRuns, beam: int) -> None:
+    page = made_page(task_runs, ids=True, beam=beam)
     assert [shown.label for shown in page.examples[0].lists] == ["original", "retrain", "npo", "tracer"]
     assert page.depth == beam
     leaks = 0
     for example in page.examples:
         group, row = example.group, example.row
         assert row is not None
-        part = scene.examples(group)
+        part = task_runs.examples(group)
         assert example.user == part.users[row]
-        lists = [run.rankings[group, beam].items[row].tolist() for _, run in scene.runs]
+        lists = [run.rankings[group, beam].items[row].tolist() for _, run in task_runs.runs]
         for shown, whole in zip(example.lists, lists, strict=True):
             first = [item for item in whole[:10] if item >= 0]
             assert [item.id for item in shown.items] == [f"I{item:03d}" for item in first]
@@ -43,32 +43,32 @@ def test_lists_marks_and_sums(scene: Scene, beam: int) -> None:
     assert leaks > 20, "a world in which the original leaks nothing would show nothing"
 
 
-def test_histories_are_the_last_items(scene: Scene) -> None:
-    page = made_page(scene, ids=True, history=3)
+def test_histories_are_the_last_items(task_runs: TaskRuns) -> None:
+    page = made_page(task_runs, ids=True, history=3)
     for example in page.examples:
-        part = scene.examples(example.group)
+        part = task_runs.examples(example.group)
         row = example.row or 0
         whole = part.events[part.starts[row] : part.ends[row]].tolist()
         assert [item.id for item in example.history] == [f"I{item:03d}" for item in whole[-3:]]
         assert [item.concept for item in example.history] == [item < 10 for item in whole[-3:]]
         assert example.history_length == len(whole)
-    assert all(example.history == () for example in made_page(scene, history=0).examples)
+    assert all(example.history == () for example in made_page(task_runs, history=0).examples)
 
 
-def test_no_ids_unless_asked_for(scene: Scene, page: Page) -> None:
+def test_no_ids_unless_asked_for(task_runs: TaskRuns, page: Page) -> None:
     text = page.model_dump_json()
     assert '"id":"' not in text
     assert '"user":null' in text
     assert all(item.id is None for example in page.examples for shown in example.lists for item in shown.items)
-    assert '"id":"I0' in made_page(scene, ids=True).model_dump_json()
+    assert '"id":"I0' in made_page(task_runs, ids=True).model_dump_json()
 
 
 def test_of_interactions_only_the_users_own_are_marked(tmp_path: Path) -> None:
-    scene = made_scene(tmp_path, InteractionConcept(share=0.3))
-    forget = scene.examples(Group.FORGET)
+    task_runs = made_runs(tmp_path, InteractionConcept(share=0.3))
+    forget = task_runs.examples(Group.FORGET)
     rows = [(Group.FORGET, row) for row in range(len(forget))]
-    page = make_page(scene, rows, beam=50, rule="", ids=True)
-    pairs = {(int(user), f"I{item:03d}") for user, item in scene.split.pairs}
+    page = make_page(task_runs, rows, beam=50, rule="", ids=True)
+    pairs = {(int(user), f"I{item:03d}") for user, item in task_runs.split.pairs}
     shown = [
         (example.user, item)
         for example in page.examples
@@ -80,7 +80,7 @@ def test_of_interactions_only_the_users_own_are_marked(tmp_path: Path) -> None:
     assert "this user asked to forget" in page.concept
 
 
-def test_the_concept_in_words(page: Page, scene: Scene) -> None:
+def test_the_concept_in_words(page: Page, task_runs: TaskRuns) -> None:
     assert page.concept == "1 brand, 10 items: Acme & Sons"
     assert page.title.endswith("seed 0")
     assert page.task == "world-brand"

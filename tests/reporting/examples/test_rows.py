@@ -6,7 +6,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.examples.scene import SideBySide, side_by_side
+from genrec_unlearn_bench.reporting.examples.runs import ChosenRuns, choose_runs
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant, rows
@@ -15,11 +15,11 @@ PROTOCOL = statistics_protocol(1)
 PAIR = {"original": [0.5, 0.5], "retrain": [0.1, 0.1]}
 
 
-def chosen(board: Board, *methods: str, seed: int | None = None) -> SideBySide:
-    return side_by_side(board, PROTOCOL, methods=methods, seed=seed)
+def chosen(board: Board, *methods: str, seed: int | None = None) -> ChosenRuns:
+    return choose_runs(board, PROTOCOL, methods=methods, seed=seed)
 
 
-def labels(found: SideBySide) -> list[str]:
+def labels(found: ChosenRuns) -> list[str]:
     return [label for label, _ in found.rows]
 
 

@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
 from genrec_unlearn_bench.reporting.figures.catalogue import estimates, read_tables
-from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, Cast, FigureRequest, mean_of
+from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, FigureRequest, SelectedRows, mean_of
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results
 from tests.reporting.figures.conftest import block_of
@@ -115,24 +115,24 @@ def test_diverged_rows_are_left_out_and_named() -> None:
     broken = [
         r.__class__(**{**{n: getattr(r, n) for n in r.__slots__}, "diverged": r.method == "npo"}) for r in results
     ]
-    cast = Cast.of(board_of(broken).blocks[0], FigureRequest(PROTOCOL))
-    assert "npo" not in [row.label for row in cast.rows]
-    assert cast.notes == ("Left out: npo, which diverged in 2 of 2 runs.",)
+    selected = SelectedRows.of(board_of(broken).blocks[0], FigureRequest(PROTOCOL))
+    assert "npo" not in [row.label for row in selected.rows]
+    assert selected.notes == ("Left out: npo, which diverged in 2 of 2 runs.",)
 
 
 def test_looks_of_neighbours_differ_and_parts_hold_no_more_than_can_be_told_apart() -> None:
     many = rows(original=[0.2, 0.2], retrain=[0.1, 0.1], **{f"m{place:02d}": [0.1, 0.1] for place in range(15)})
-    cast = Cast.of(board_of(many).blocks[0], FigureRequest(PROTOCOL))
-    parts = list(cast.parts())
+    selected = SelectedRows.of(board_of(many).blocks[0], FigureRequest(PROTOCOL))
+    parts = list(selected.parts())
     assert [ending for ending, _ in parts] == ["-1", "-2", "-3"]
     for _, labels in parts:
         assert len(labels) == 2 + 5
-        assert len({cast.looks[label] for label in labels}) == len(labels)
-    some = cast.only([cast.rows[0], cast.rows[len(PALETTE)]])
+        assert len({selected.looks[label] for label in labels}) == len(labels)
+    some = selected.only([selected.rows[0], selected.rows[len(PALETTE)]])
     assert len({some.looks[row.label] for row in some.rows}) == 2
 
 
 def test_methods_may_be_named_and_the_references_stay(measured: Block) -> None:
-    cast = Cast.of(measured, FigureRequest(PROTOCOL, ("tr*",)))
-    assert [row.label for row in cast.rows] == ["tracer"]
-    assert (cast.original, cast.oracle) == ("original", "retrain")
+    selected = SelectedRows.of(measured, FigureRequest(PROTOCOL, ("tr*",)))
+    assert [row.label for row in selected.rows] == ["tracer"]
+    assert (selected.original, selected.oracle) == ("original", "retrain")

@@ -13,9 +13,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Annotation, Text
 
 from genrec_unlearn_bench.reporting.board import Block, Board, make_board
-from genrec_unlearn_bench.reporting.figures.canvas import styled
 from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind, kinds
-from genrec_unlearn_bench.reporting.figures.drawing import draw
+from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
 from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, FigureRequest, Width
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.reporting.figures.test_ablation import block_of as swept

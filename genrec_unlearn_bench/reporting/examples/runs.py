@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
@@ -38,44 +37,24 @@ UNASKED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class SideBySide:
-    """Runs that may be compared list by list.
-
-    Attributes:
-        title: The block's (task, backbone, scale, ruleset).
-        rows: Label and run: the original, the oracle, then the others in the order asked for.
-    """
+class ChosenRuns:
+    """Runs of a block that are compared list by list, by label: the original, the oracle, then the others."""
 
     title: str
     seed: int
     rows: tuple[tuple[str, Result], ...]
 
 
-def of_requests(results: Sequence[Result], requests: int) -> Sequence[Result]:
-    """The results of single requests, or of streams of so many. Raises UsageError where there are none."""
-    chosen = [result for result in results if result.requests == requests]
-    if not chosen:
-        known = sorted({result.requests for result in results})
-        raise UsageError(
-            f"no result is of {requests} {'request' if requests == 1 else 'requests'}",
-            hint=" or ".join(f"--requests {number}" for number in known),
-        )
-    return chosen
-
-
-def side_by_side(
+def choose_runs(
     board: Board, protocol: StatisticsProtocol, *, methods: Sequence[str] = (), seed: int | None = None
-) -> SideBySide:
-    """The runs of one call.
+) -> ChosenRuns:
+    """Choose the runs of a block that are compared, at a seed, or the lowest that all rows have.
 
     Args:
         methods: Labels, methods or globs of rows; where none are given, all methods if these are few.
-        seed: The lowest that all rows have, where None.
 
-    Raises:
-        UsageError: Several blocks or too many methods fit, or a row has diverged at that seed.
-        UnknownName: No row is called so.
-        DataMissing: The original, the oracle or a method has no run at the seed.
+    Raises UsageError where several blocks or too many methods fit or a row has diverged, UnknownName for a row, and
+    DataMissing where the original, the oracle or a method has no run at the seed.
     """
     if len(board.blocks) > 1:
         listing = "".join(f"\n  - {block.key.title}" for block in board.blocks[:12])
@@ -86,30 +65,35 @@ def side_by_side(
         )
     (block,) = board.blocks
     rows = _rows(block, protocol, methods)
-    chosen = _seed(block, rows, seed)
-    runs = tuple((row.label, row.results[chosen]) for row in rows)
-    for label, result in runs:
-        if result.diverged:
+    shared = sorted(set.intersection(*(set(row.results) for row in rows)))
+    if not shared or seed not in (None, *shared):
+        has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
+        at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
+        hint = "choose another --seed, or run what is missing"
+        raise DataMissing(f"{at}: {has}", where=block.key.title, hint=hint)
+    chosen = shared[0] if seed is None else seed
+    for row in rows:
+        if chosen in row.diverged:
             raise UsageError(
-                f"the run of {label!r} has diverged at seed {chosen}: its lists say nothing about the method",
-                where=str(result.folder),
+                f"the run of {row.label!r} has diverged at seed {chosen}: its lists say nothing about the method",
+                where=str(row.results[chosen].folder),
                 hint="leave it out (--method), or choose another seed (--seed)",
             )
-    return SideBySide(block.key.title, chosen, runs)
+    return ChosenRuns(block.key.title, chosen, tuple((row.label, row.results[chosen]) for row in rows))
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
     out: dict[str, Row] = {}
     for method in (protocol.baseline, protocol.oracle):
-        row = next((row for row in block.rows if row.method == method), None)
-        if row is None:
+        found = [row for row in block.rows if row.method == method]
+        if not found:
             key = block.key
             raise DataMissing(
                 f"there is no run of {method!r} to compare with",
                 where=key.title,
                 hint=f"run it: bench run --task {key.task} --backbone {key.backbone} --method {method}",
             )
-        out[row.label] = row
+        out[found[0].label] = found[0]
     for pattern in methods:
         found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
         if not found:
@@ -129,23 +113,9 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
     return (*out.values(), *known)
 
 
-def _seed(block: Block, rows: Sequence[Row], seed: int | None) -> int:
-    shared = sorted(set.intersection(*(set(row.results) for row in rows)))
-    if shared and (seed is None or seed in shared):
-        return shared[0] if seed is None else seed
-    has = "; ".join(f"{row.label} has {', '.join(map(str, row.results))}" for row in rows)
-    at = "no seed is shared by all rows" if seed is None else f"not all rows have a run at seed {seed}"
-    raise DataMissing(f"{at}: {has}", where=block.key.title, hint="choose another --seed, or run what is missing")
-
-
 @dataclass(frozen=True, eq=False)
-class Scene:
-    """Runs on one task, with its dataset.
-
-    Attributes:
-        split: The task as the runs were measured on it, with its test part alone.
-        runs: Label and lists, the original first.
-    """
+class TaskRuns:
+    """Lists of runs by label, the original's first, with the dataset and the test part of the task."""
 
     title: str
     dataset: Dataset
@@ -162,13 +132,11 @@ class Scene:
         return self.split.test.forget if group is Group.FORGET else self.split.test.retain
 
 
-def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
-    """Read everything.
+def load_task_runs(chosen: ChosenRuns, store: StageStore) -> TaskRuns:
+    """The dataset, the task and the lists of some runs.
 
-    Raises:
-        DataMissing: The cache lacks the lists of a run, or the dataset.
-        ProtocolMismatch: The runs were measured on different test examples.
-        CorruptArtefact: What was read does not fit together.
+    Raises DataMissing where the cache lacks one of them, ProtocolMismatch for runs on different test examples, and
+    CorruptArtefact where they do not fit together.
     """
     runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
     first = runs[0][1]
@@ -180,8 +148,15 @@ def set_scene(chosen: SideBySide, store: StageStore) -> Scene:
                 hint="compare runs of one dataset, task and suite",
             )
     dataset = find_dataset_of(first.record, store)
-    split = _split(dataset, _manifest(chosen.rows[0][1].folder, first.record), first)
-    return Scene(chosen.title, dataset, split, runs)
+    path = chosen.rows[0][1].folder / MANIFEST
+    hint = f"restore the folder, or make the run again: {first.record.command}"
+    try:
+        manifest = TaskManifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
+    if manifest.digest != first.record.task_digest:
+        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
+    return TaskRuns(chosen.title, dataset, _split(dataset, manifest, first), runs)
 
 
 def _tested(found: RunLists, group: Group) -> IntArray:
@@ -189,23 +164,8 @@ def _tested(found: RunLists, group: Group) -> IntArray:
     return np.stack([found.users(group), found.targets(group)])
 
 
-def _manifest(folder: Path, record: RunRecord) -> TaskManifest:
-    path = folder / MANIFEST
-    hint = f"restore the folder, or make the run again: {record.command}"
-    try:
-        manifest = TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        raise CorruptArtefact("the task's manifest cannot be read", where=str(path), hint=hint) from None
-    if manifest.digest != record.task_digest:
-        raise CorruptArtefact("the manifest beside the result is of another task", where=str(path), hint=hint)
-    return manifest
-
-
 def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetSplit:
-    """The task from its manifest and the per-user table, so that the task's file is not needed.
-
-    Its train and validation parts are empty, as lists are of test examples alone.
-    """
+    """The task's test part from its manifest and the per-user table, so that the task's file is not needed."""
     row = {name: number for number, name in enumerate(dataset.items.ids)}
     width = max(len(dataset.items), 1)
     items = np.zeros(len(dataset.items), dtype=np.bool_)
@@ -225,7 +185,7 @@ def _split(dataset: Dataset, manifest: TaskManifest, found: RunLists) -> ForgetS
             )
         return chosen
 
-    # Interactions to be forgotten are train examples; which of them were drawn for the test, the table says.
+    # Interactions to be forgotten are train examples; the table has those that were drawn for the test.
     forget = tested(dataset.train if single else dataset.test, Group.FORGET)
     none = Groups(forget.subset(np.zeros(0, dtype=np.int64)), forget.subset(np.zeros(0, dtype=np.int64)))
     test = Groups(forget, tested(dataset.test, Group.RETAIN))
@@ -247,23 +207,20 @@ REFERENCES = 2
 """The original and the oracle stand first; what comes after them are the methods that a change is about."""
 
 
-def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
-    """[<= top] rows of a group's test examples, most changed first.
-
-    Raises UsageError where the group has no test examples.
-    """
-    lists = [run.rankings[group, beam] for _, run in scene.runs]
-    users = scene.runs[0][1].users(group)
+def most_changed(task_runs: TaskRuns, group: Group, beam: int, top: int) -> IntArray:
+    """[<= top] rows of a group's test examples, most changed first. Raises UsageError for a group without any."""
+    lists = [run.rankings[group, beam] for _, run in task_runs.runs]
+    users = task_runs.runs[0][1].users(group)
     if not len(users):
         raise UsageError(
             f"there are no {group.value} test examples",
-            where=scene.title,
+            where=task_runs.title,
             hint="choose the other --group, or another task",
         )
     others = lists[REFERENCES:] or lists[1:]
     changes = np.mean([list_change(lists[0], other, LIST_LENGTH) for other in others], axis=0)
     concept = [
-        concept_places(scene.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
+        concept_places(task_runs.split, each.items[:, :LIST_LENGTH], users).sum(axis=1) for each in (lists[0], *others)
     ]
     left = np.mean([concept[0] - each for each in concept[1:]], axis=0)
     order = np.lexsort((np.arange(len(users)), -left, -changes))
@@ -271,7 +228,7 @@ def most_changed(scene: Scene, group: Group, beam: int, top: int) -> IntArray:
     return np.asarray(order[np.sort(first)][:top], dtype=np.int64)
 
 
-def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> list[tuple[Group, int]]:
+def of_users(task_runs: TaskRuns, wanted: Sequence[int], groups: Sequence[Group]) -> list[tuple[Group, int]]:
     """Every test example of the named users in some groups, user by user as they were named.
 
     Raises UsageError for users without any, all of them at once.
@@ -279,16 +236,30 @@ def of_users(scene: Scene, wanted: Sequence[int], groups: Sequence[Group]) -> li
     found: list[tuple[Group, int]] = []
     absent: list[int] = []
     for user in dict.fromkeys(wanted):
-        rows = [(group, int(row)) for group in groups for row in np.flatnonzero(scene.examples(group).users == user)]
+        rows = [
+            (group, int(row)) for group in groups for row in np.flatnonzero(task_runs.examples(group).users == user)
+        ]
         found += rows
         if not rows:
             absent.append(user)
     if absent:
-        known = np.unique(np.concatenate([scene.examples(group).users for group in groups]))
+        known = np.unique(np.concatenate([task_runs.examples(group).users for group in groups]))
         where = " or ".join(group.value for group in groups)
         raise UsageError(
             f"no {where} test example is of the user {', '.join(map(str, absent))}",
-            where=f"{scene.title}: {len(known)} users have one",
+            where=f"{task_runs.title}: {len(known)} users have one",
             hint="users go by the numbers in the column `user` of per_user.parquet; or show the most changed: --top 5",
         )
     return found
+
+
+def choose_examples(
+    task_runs: TaskRuns, groups: Sequence[Group], *, users: Sequence[int], beam: int, top: int
+) -> tuple[list[tuple[Group, int]], str]:
+    """The examples of some users, or those of the first group that changed most, and how they were chosen.
+
+    Raises UsageError where there are none.
+    """
+    if users:
+        return of_users(task_runs, users, groups), NAMED
+    return [(groups[0], int(row)) for row in most_changed(task_runs, groups[0], beam, top)], RULE

@@ -1,4 +1,4 @@
-"""Scenes of planted runs, and pages of them, for the tests of this folder."""
+"""Planted runs for the tests of this folder, and pages of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from genrec_unlearn_bench.data.tasks import Concept
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.examples.page import Item, Page, ShownList, make_page
-from genrec_unlearn_bench.reporting.examples.scene import Scene, set_scene, side_by_side
+from genrec_unlearn_bench.reporting.examples.runs import TaskRuns, choose_runs, load_task_runs
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import load_results
 from tests.pipeline.listed_world import BRAND_TASK, World, keeping, make_world, walking
 from tests.reporting.odd_names import ODD
 
-__all__ = ["made_page", "made_scene", "made_world", "odd_page", "scene_of"]
+__all__ = ["made_page", "made_runs", "made_world", "odd_page", "runs_of"]
 
 ALL = ("npo", "tracer")
 
@@ -35,23 +35,23 @@ def made_world(root: Path, concept: Concept = BRAND_TASK, **changes: Any) -> Wor
     return world
 
 
-def scene_of(world: World, *methods: str, seed: int | None = None) -> Scene:
-    """The scene of the original, the oracle and some methods."""
+def runs_of(world: World, *methods: str, seed: int | None = None) -> TaskRuns:
+    """The runs of the original, the oracle and some methods."""
     protocol = statistics_protocol(1)
     board = make_board(load_results([world.results]).results, protocol)
-    return set_scene(side_by_side(board, protocol, methods=methods or ALL, seed=seed), world.store)
+    return load_task_runs(choose_runs(board, protocol, methods=methods or ALL, seed=seed), world.store)
 
 
-def made_scene(root: Path, concept: Concept = BRAND_TASK) -> Scene:
-    """The scene of all methods."""
-    return scene_of(made_world(root, concept))
+def made_runs(root: Path, concept: Concept = BRAND_TASK) -> TaskRuns:
+    """The runs of all methods."""
+    return runs_of(made_world(root, concept))
 
 
-def made_page(scene: Scene, *, ids: bool = False, beam: int = 10, history: int = 5) -> Page:
+def made_page(task_runs: TaskRuns, *, ids: bool = False, beam: int = 10, history: int = 5) -> Page:
     """A page of three forget and all retain examples: every odd title of the world is somewhere on it."""
     rows = [(Group.FORGET, row) for row in range(3)]
-    rows += [(Group.RETAIN, row) for row in range(len(scene.examples(Group.RETAIN)))]
-    return make_page(scene, rows, beam=beam, rule="All of them.", history=history, ids=ids)
+    rows += [(Group.RETAIN, row) for row in range(len(task_runs.examples(Group.RETAIN)))]
+    return make_page(task_runs, rows, beam=beam, rule="All of them.", history=history, ids=ids)
 
 
 def odd_page(page: Page) -> Page:

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.data.tasks import Concept, InteractionConcept, ItemCon
 from genrec_unlearn_bench.errors import CorruptArtefact, ProtocolMismatch
 from genrec_unlearn_bench.evaluation.metric import Group
 from tests.pipeline.listed_world import BRAND_TASK, keeping, make_world, walking
-from tests.reporting.examples.scenes import made_world, scene_of
+from tests.reporting.examples.planted_runs import made_world, runs_of
 
 INTERACTIONS = InteractionConcept(share=0.3)
 
@@ -30,11 +30,11 @@ def test_the_task_is_what_was_resolved(tmp_path: Path, concept: Concept, holdout
         world, digest = replace(world, split=lean), held.digest
     for method in ("original", "retrain", "npo"):
         world.add(method, walking, holdout=digest)
-    scene = scene_of(world, "npo")
-    assert np.array_equal(scene.split.items, world.split.items)
-    assert np.array_equal(scene.split.pairs, world.split.pairs)
+    task_runs = runs_of(world, "npo")
+    assert np.array_equal(task_runs.split.items, world.split.items)
+    assert np.array_equal(task_runs.split.pairs, world.split.pairs)
     for group, part in ((Group.FORGET, world.split.test.forget), (Group.RETAIN, world.split.test.retain)):
-        found = scene.examples(group)
+        found = task_runs.examples(group)
         for limit in (1, 4, None):
             assert np.array_equal(found.histories(limit).items, part.histories(limit).items)
         assert np.array_equal(found.users, part.users)
@@ -54,7 +54,7 @@ def test_runs_on_other_examples_are_not_compared(tmp_path: Path) -> None:
     record["created"] = "2099-01-01T00:00:00+00:00"
     (moved / "result.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(ProtocolMismatch, match="different test examples"):
-        scene_of(world, "npo")
+        runs_of(world, "npo")
 
 
 @pytest.mark.parametrize("harm", ["gone", "broken", "another"])
@@ -68,5 +68,5 @@ def test_a_manifest_that_does_not_belong_is_said(tmp_path: Path, harm: str) -> N
     else:
         path.write_text(world.split.manifest.model_copy(update={"digest": "0"}).model_dump_json(), encoding="utf-8")
     with pytest.raises(CorruptArtefact, match="manifest") as fault:
-        scene_of(world, "npo")
+        runs_of(world, "npo")
     assert "bench run --task world-brand --method original" in str(fault.value)
