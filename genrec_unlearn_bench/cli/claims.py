@@ -27,7 +27,7 @@ def claims(
     out: Annotated[Path | None, Option(help="Markdown file to write, with everything.", metavar="FILE")] = None,
     skip_broken: options.SkipBroken = False,
 ) -> Output:
-    """Test the claims of TRACER's paper on one's own results and the suite's: holds, does not hold, undecided.
+    """Test the claims of TRACER's paper on one's own results and the suite's: holds, does not hold, cannot be told.
 
     Every verdict follows from records by the rule that stands beside the claim, so that a new record can change it.
     """

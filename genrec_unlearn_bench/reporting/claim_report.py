@@ -1,7 +1,7 @@
 """Verdicts on the paper's claims from the results at hand, the blocks that decided them, and what is missing.
 
 A claim does not hold where one rule fails in one of its blocks, at any scale. It holds where all rules hold in every
-block of its tasks and backbones at the paper's scale. Everything else is undecided.
+block of its tasks and backbones at the paper's scale. Everything else cannot be told.
 """
 
 from __future__ import annotations
@@ -273,10 +273,10 @@ def how_text(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> st
     found = Counter(each.verdict for each in tested)
     return (
         f"{counted(len(tested), 'claim')}: {found[Outcome.HOLDS]} hold, {found[Outcome.FAILS]} do not hold, "
-        f"{found[Outcome.OPEN]} undecided. A claim does not hold where one of its conditions fails in one of its "
+        f"{found[Outcome.OPEN]} cannot be told. A claim does not hold where one of its conditions fails in one of its "
         "blocks (task and backbone), at any scale: most records are of small models on one dataset, and a failure "
         "there is one of this reproduction. It holds where every condition holds in every block at the paper's scale. "
-        f"All else is undecided. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
+        f"All else cannot be told. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
         "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md). "
         "A grid may leave out rows that a condition asks for: once it has run, they are named with their command."
     )

@@ -186,7 +186,7 @@ class Outcome(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    OPEN = "undecided"
+    OPEN = "cannot be told"
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: St
             shown += f", margin {bare(f'{likeness.margin:.2g}')}" if likeness.margin is not None else ""
         lines.append(f"{measure.title}: {rule.row} {_mean(one, places)}, {name} {_mean(other, places)}; {shown}")
     outcomes = [_one_against(rule, part) for part in sides.values()]
-    # One that does not hold decides; else one that is undecided.
+    # One that does not hold decides; else one that cannot be told.
     outcome = next((each for each in (Outcome.FAILS, Outcome.OPEN) if each in outcomes), Outcome.HOLDS)
     return outcome, _summary(measures, sides), tuple(lines)
 

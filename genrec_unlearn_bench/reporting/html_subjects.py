@@ -177,8 +177,11 @@ class TaskPage:
 
     @property
     def request(self) -> list[tuple[str, str]]:
-        """Names and values of the request's fields."""
-        fields = self.spec.concept.model_dump(mode="json", exclude_none=True) if self.spec is not None else {}
+        """Names and values of the request's fields, its kind first."""
+        if self.spec is None:
+            return []
+        concept = self.spec.concept
+        fields = {"kind": concept.kind} | concept.model_dump(mode="json", exclude_none=True)
         return [(name.replace("_", " ").capitalize(), _text(value)) for name, value in fields.items()]
 
     @property
