@@ -12,25 +12,34 @@ from genrec_unlearn_bench.registry import imported
 if TYPE_CHECKING:
     from genrec_unlearn_bench.evaluation.measurement import Measurement
 
-_QUESTIONS = {
-    "probing": "Can a linear probe on hidden states tell the concept, by site and layer?",
-    "membership": "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
-    "forget-quality": "Are answers to forgotten examples distributed as the retrained model's?",
-    "quantisation": "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
-    "relearning": "Does the concept come back under fine-tuning faster than a retrained model learns it?",
+_MEASUREMENTS = {
+    "probing": (
+        "probing.measurement:Probing",
+        "Can a linear probe on hidden states tell the concept, by site and layer?",
+    ),
+    "membership": (
+        "membership:Membership",
+        "Can forgotten interactions be distinguished from never-trained ones of the same concept?",
+    ),
+    "forget-quality": (
+        "forget_quality:ForgetQuality",
+        "Are answers to forgotten examples distributed as the retrained model's?",
+    ),
+    "quantisation": (
+        "quantisation:Quantisation",
+        "Does the concept come back with 8 or 4 bits a weight, and what does that cost?",
+    ),
+    "relearning": (
+        "relearning.measurement:Relearning",
+        "Does the concept come back under fine-tuning faster than a retrained model learns it?",
+    ),
 }
-_CLASSES = {
-    "probing": "probing.measurement:Probing",
-    "membership": "membership:Membership",
-    "forget-quality": "forget_quality:ForgetQuality",
-    "quantisation": "quantisation:Quantisation",
-    "relearning": "relearning.measurement:Relearning",
-}
+"""Name -> ``module:Class`` below ``genrec_unlearn_bench.evaluation``, and the question it answers."""
 
 
 def measurements() -> Mapping[str, str]:
     """Names and questions of the measurements beyond the core, in the order in which they are taken."""
-    return dict(_QUESTIONS)
+    return {name: question for name, (_, question) in _MEASUREMENTS.items()}
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class Suite:
     measurements: tuple[str, ...] = ()
 
 
-_SUITES = {"core": Suite("core"), "full": Suite("full", holdout=True, measurements=tuple(_QUESTIONS))}
+_SUITES = {"core": Suite("core"), "full": Suite("full", holdout=True, measurements=tuple(_MEASUREMENTS))}
 
 
 def suites() -> Mapping[str, Suite]:
@@ -66,18 +75,18 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
     if not only:
         return suite
     for wanted in only:
-        if wanted not in _QUESTIONS:
-            raise UnknownName("measurement", wanted, _QUESTIONS)
+        if wanted not in _MEASUREMENTS:
+            raise UnknownName("measurement", wanted, _MEASUREMENTS)
     if not suite.holdout:
         raise UsageError(
             f"the suite {name!r} takes the core measurements alone, and --measure names {', '.join(only)}",
             hint="use --suite full --measure NAME, or leave --measure out",
         )
-    return replace(suite, measurements=tuple(found for found in _QUESTIONS if found in only))
+    return replace(suite, measurements=tuple(found for found in _MEASUREMENTS if found in only))
 
 
 def find_measurement(name: str) -> Measurement:
-    if name not in _CLASSES:
-        raise UnknownName("measurement", name, _CLASSES)
-    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_CLASSES[name]}")()
+    if name not in _MEASUREMENTS:
+        raise UnknownName("measurement", name, _MEASUREMENTS)
+    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()
     return measurement
