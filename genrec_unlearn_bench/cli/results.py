@@ -204,23 +204,29 @@ def _print_page(page: Page, format_: str, out: Path | None, *, standalone: bool)
 
 def export(
     runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
-    out: Annotated[Path, Option(help="Folder to write to; of several runs, one in it for each.", metavar="DIR")],
-    format_: Annotated[str, Option("--format", help="trec: run files and qrels.")] = "trec",
+    out: Annotated[Path, Option(help="Folder to write to; trec: one in it for each of several runs.", metavar="DIR")],
+    format_: Annotated[
+        str, Option("--format", help="trec: run files and qrels; parquet: one table of metrics.")
+    ] = "trec",
     ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = "own",
     results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
 
+    Or, as parquet, all metrics in one table with a README.md, for pandas and the datasets library.
+
     One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
     same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
     """
-    one_of("format", format_, ("trec",))
+    one_of("format", format_, ("trec", "parquet"))
     one_of("kind of id", ids, ("own", "rows"))
     from genrec_unlearn_bench.pipeline import list_lookup
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
     places = tuple(dict.fromkeys([results_dir, *PLACES]))
+    if format_ == "parquet":
+        return _export_table([Path(text) if Path(text).is_dir() else find_run(text, places) for text in runs], out)
     folders = list(dict.fromkeys(find_run(text, places) for text in runs))
     # All are read before anything is written, so that a wrong name among them leaves nothing half done.
     records = [read_record(folder) for folder in folders]
@@ -242,6 +248,22 @@ def export(
                 files.append({"path": str(place / file.name), "lines": file.lines, "queries": file.queries})
                 lines.append(f"  {place / file.name}  ({file.lines} lines, {file.queries} queries)")
             exported.append({"run": str(folder), "key": record.key, "files": files})
+    return Output(exported, lines)
+
+
+def _export_table(folders: list[Path], out: Path) -> Output:
+    """The metrics of all records below some folders, of one protocol, as parquet."""
+    from genrec_unlearn_bench.reporting.frame import write_parquet
+    from genrec_unlearn_bench.submissions.result_set import load_result_set
+
+    found = load_result_set(list(dict.fromkeys(folders)), published=False, skip_broken=False)
+    rows = write_parquet(found.results, out)
+    table = out / "results.parquet"
+    lines = [
+        f"{table}  ({rows} rows from {len(found.results)} records)",
+        *(f"left out: {other}" for other in found.others),
+    ]
+    exported = {"path": str(table), "rows": rows, "cells": len(found.results), "left_out": list(found.others)}
     return Output(exported, lines)
 
 

@@ -180,8 +180,10 @@ def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
         raise UsageError(
             f"there is no run {text!r}", hint="name its folder, its result.json, or four digits of its key"
         )
-    folders = [found.parent for place in places if place.is_dir() for found in sorted(place.rglob(RECORD))]
-    matching = [folder for folder in folders if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
+    found = [path.parent for place in places if place.is_dir() for path in sorted(place.rglob(RECORD))]
+    # Two places may be one folder, as ``results`` and its absolute path.
+    folders = {folder.resolve(): folder for folder in reversed(found)}.values()
+    matching = [folder for folder in reversed(folders) if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
     if not matching:
         raise UsageError(
             f"no run's key begins with {text!r}",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.files import atomic_bytes, atomic_text
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.results import Result, result_of
 from genrec_unlearn_bench.reporting.selection import chosen, unknown_names
@@ -23,6 +24,22 @@ COLUMNS = (*CELL_COLUMNS, *VALUE_COLUMNS, *RECORD_COLUMNS)
 """Columns of a tidy frame, of which key, metric, group and beam are unique. ``backbone`` is the name that tables show,
 ``better`` higher, lower, oracle (nearer to the retrained model) or none, ``n`` the number of examples or items,
 ``folder`` where the record lies."""
+
+_CARD = """---
+configs:
+- config_name: default
+  data_files: results.parquet
+---
+# Results of genrec_unlearn_bench
+
+A row a cell and metric, of {cells} cells under protocol {protocol}. Tasks: {tasks}. Methods: {methods}.
+
+- `task` … `requests`: the cell; `key`: its record, `created` and `suite_version`: when and by what it was made
+- `metric`, `group` (whose test examples), `beam` (width of the search; empty where there is none)
+- `value`: empty where it could not be measured; `n`: the number of examples or items behind it
+- `better`: higher, lower, oracle (nearer to the retrained model) or none
+- `diverged`: whether weights or losses were not finite; `submission`, `badge`: who published it, and what was checked
+"""
 
 OneOrMore = str | int | Sequence[str] | Sequence[int]
 
@@ -97,6 +114,20 @@ def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFr
 def runs_frame(finished: Iterable[FinishedRun], results_dir: Path) -> pd.DataFrame:
     """The tidy frame of the runs of a call."""
     return results_frame(result_of(done.record, folder=done.folder, root=results_dir) for done in finished)
+
+
+def write_parquet(results: Sequence[Result], folder: Path) -> int:
+    """Write the tidy frame as ``results.parquet``, without the column ``folder``, and a README.md that describes it;
+    ``datasets.load_dataset`` reads the folder. Returns the number of rows; raises StorageError.
+    """
+    frame = results_frame(results).drop(columns="folder")
+    tasks, methods = (sorted(set(frame[name])) for name in ("task", "method"))
+    card = _CARD.format(
+        cells=len(results), tasks=", ".join(tasks), methods=", ".join(methods), protocol=results[0].protocol_version
+    )
+    atomic_bytes(folder / "results.parquet", frame.to_parquet(index=False), "--out")
+    atomic_text(folder / "README.md", card, "--out")
+    return len(frame)
 
 
 def _better(measure: Measure) -> str:

@@ -86,3 +86,28 @@ def test_ids_that_cannot_stand_in_a_column_are_refused(tmp_path: Path) -> None:
     assert "--ids rows" in done.stderr
     assert not (tmp_path / "out").exists()
     assert bench(world, folder(world, "original"), "--out", str(tmp_path / "out"), "--ids", "rows").exit_code == 0
+
+
+def test_all_metrics_go_into_one_table_that_datasets_reads(world: World) -> None:
+    import datasets
+    import pandas as pd
+
+    import genrec_unlearn_bench as suite
+
+    done = bench(world, str(world.results), "--format", "parquet", "--out", "out")
+    assert done.exit_code == 0, done.output
+    found = pd.read_parquet("out/results.parquet")
+    own = suite.load_results(world.results).drop(columns="folder")
+    pd.testing.assert_frame_equal(found.astype(own.dtypes.to_dict()), own)
+    assert f"({len(own)} rows from 2 records)" in done.stdout
+    assert "original" in Path("out/README.md").read_text(encoding="utf-8")
+    loaded = datasets.load_dataset("out", split="train", cache_dir="hub")
+    assert loaded.column_names == list(own.columns)
+    assert len(loaded) == len(own)
+
+
+def test_a_table_can_be_of_one_run_by_its_key(world: World) -> None:
+    key = json.loads((Path(folder(world, "npo")) / "result.json").read_text(encoding="utf-8"))["key"]
+    done = bench(world, key[:10], "--format", "parquet", "--out", "out", "--results-dir", str(world.results))
+    assert done.exit_code == 0, done.output
+    assert "from 1 records" in done.stdout
