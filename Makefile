@@ -47,7 +47,7 @@ full: install
 matrix: install
 	$(PYTEST) tests/smoke -m matrix --numprocesses 2 --dist loadgroup
 
-# Every backbone and method against the outcomes from before the pipeline was rebuilt, to the bit.
+# Methods on three backbones, suites and kinds of requests against frozen outcomes, to the bit.
 frozen: install
 	OMP_NUM_THREADS=1 $(PYTEST) tests/frozen -m frozen --numprocesses 2 -s
 

@@ -24,11 +24,8 @@ METHODS = (
 )
 VARIANTS = "blur-rmu,elm-official-eta,flat+,rmu-both,scrub-rewind,repnoise-faithful,pisces-neuron,tracer-paper"
 
-SOME = "original,retrain,blur,e2urec,elm,npo,pisces,relabel,rmu,task-vector,tracer"
-
 CALLS: dict[str, list[str]] = {
     **{name: ["--method", METHODS, "--backbone", name] for name in ("tiger", "letter", "p5sid")},
-    **{name: ["--method", SOME, "--backbone", name] for name in ("mor", "etegrec")},
     "variants": ["--method", VARIANTS],
     "full suite": ["--method", "original,filter,tracer", "--suite", "full"],
     "items": ["--task", "demo-item", "--method", "original,tracer,npo,filter-history"],

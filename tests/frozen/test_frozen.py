@@ -1,4 +1,4 @@
-"""Every backbone and method on the demo against the outcomes from before the pipeline was rebuilt, to the bit.
+"""Methods, suites and kinds of requests on the demo against frozen outcomes, to the bit.
 
 Minutes of processor time: ``make frozen``. What the smoke benchmark has left in the cache is not computed again.
 """
