@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -192,8 +191,12 @@ def test_any_text_as_yaml(text: str) -> None:
     from genrec_unlearn_bench.config import parse_yaml
 
     for content in (text, f"columns: {text}"):
-        with suppress(ConfigError):
-            parse_yaml(TableMapping, content, where="mine.yaml")
+        said = ""
+        try:
+            found = parse_yaml(TableMapping, content, where="mine.yaml")
+        except ConfigError as fault:
+            said = fault.render()
+        assert "mine.yaml" in said or isinstance(found, TableMapping)
 
 
 def test_too_many_faults_are_counted(tmp_path: Path) -> None:
