@@ -20,12 +20,11 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
-from filelock import FileLock
 from pydantic import ConfigDict, ValidationError
 
 from genrec_unlearn_bench.config import StrictModel, one_of
@@ -33,6 +32,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.expand import read_grid
 from genrec_unlearn_bench.grid.spec import Job
+from genrec_unlearn_bench.store.store import held
 
 OPTION = "--cache-dir"
 
@@ -211,16 +211,11 @@ class SweepFolder:
     @contextmanager
     def claiming(self) -> Iterator[None]:
         """Exclude other sweeps of the grid while a job's state is read and it is queued. Raises StorageError."""
-        with guarded(self.root, OPTION):
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / ".claim.lock")
-        # File systems without locks: two sweeps may then start one job, and the store's locks divide its stages.
-        with suppress(OSError, NotImplementedError):
-            lock.acquire()
-        try:
+        with ExitStack() as stack:
+            with guarded(self.root, OPTION):
+                self.root.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(self.root / "claim", waiting=lambda: None))
             yield
-        finally:
-            lock.release()
 
 
 def sweeps(cache: Path) -> list[SweepFolder]:
