@@ -37,11 +37,12 @@ def torch_generator(seed: int, *names: str | int) -> torch.Generator:
 
 @contextmanager
 def torch_seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """torch's global generator started from ``seed`` inside the block (on CUDA the current device's too), and put back
+    """torch's global generator started from ``seed`` inside the block (on CUDA that device's too), and put back
     afterwards."""
     import torch
 
-    on_cuda = torch.device(device).type == "cuda"
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_cuda else []):
+    place = torch.device(device)
+    gpus = [torch.cuda.current_device() if place.index is None else place.index] if place.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seed)
         yield

@@ -37,7 +37,11 @@ class Processes:
     def __init__(self, device: str) -> None:
         from accelerate import Accelerator, InitProcessGroupKwargs
 
-        on_cuda = torch.device(device).type == "cuda"
+        place = torch.device(device)
+        on_cuda = place.type == "cuda"
+        if on_cuda and place.index is not None and launched() == 1:
+            # accelerate takes the current GPU; a launcher gives every process its own.
+            torch.cuda.set_device(place)
         waiting = [InitProcessGroupKwargs(timeout=PATIENCE)] if launched() > 1 else []
         self.accelerator = Accelerator(
             cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting

@@ -1,0 +1,104 @@
+"""Every backbone and method with ``--device cuda:1`` on simulated GPUs: no tensor is left on another device.
+
+Where training runs in float32, the numbers are those of the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from genrec_unlearn_bench.backbones import backbones, load_backbone
+from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.t5 import T5Recommender
+from genrec_unlearn_bench.backbones.training import train_recommender
+from genrec_unlearn_bench.contract.check import shortened
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import torch_seeded
+from tests import planted
+from tests.devices.simulated import Simulated, simulated_gpus
+from tests.pipeline.conftest import Bench
+
+SECOND = torch.device("cuda:1")
+
+
+@pytest.fixture
+def gpus() -> Iterator[None]:
+    with simulated_gpus():
+        yield
+
+
+def test_tensors_of_two_devices_are_refused(gpus: None) -> None:
+    here, there = torch.ones(3, device="cuda:1"), torch.ones(3, device="cuda")
+    assert (here.device, there.device) == (SECOND, torch.device("cuda:0"))
+    for other in (there, torch.ones(3)):
+        with pytest.raises(RuntimeError, match="same device"):
+            here + other
+    with pytest.raises(TypeError, match="numpy"):
+        here.numpy()
+
+
+def test_scalars_indices_and_copies_may_cross(gpus: None) -> None:
+    here = torch.arange(3.0).to("cuda:1")
+    assert (here * torch.tensor(2.0)).tolist() == [0, 2, 4]
+    assert here[torch.tensor([2, 0])].tolist() == [2, 0]
+    assert not isinstance(here.cpu(), Simulated)
+    assert torch.zeros(3).copy_(here).tolist() == [0, 1, 2]
+
+
+def test_networks_learn_there_as_on_the_cpu(gpus: None) -> None:
+    def learned(device: str) -> torch.Tensor:
+        with torch_seeded(0):
+            layer = torch.nn.Linear(3, 2)
+        layer.to(device)
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=True)
+        for _ in range(3):
+            optimizer.zero_grad()
+            layer(torch.ones(4, 3, device=device)).square().sum().backward()
+            optimizer.step()
+        return layer.weight.detach().cpu()
+
+    assert torch.equal(learned("cuda:1"), learned("cpu"))
+
+
+def test_autocast_casts(gpus: None) -> None:
+    layer = torch.nn.Linear(3, 2).to("cuda:1")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert layer(torch.ones(4, 3, device="cuda:1")).dtype == torch.bfloat16
+
+
+def trained(device: str) -> T5Recommender:
+    shape = T5Shape(d_model=24, d_kv=6, d_ff=32, layers=1, heads=4, dropout=0.1, history_limit=4)
+    examples = planted.examples(planted.sequences(20, 7, 1))
+    recommender = T5Recommender.fresh(shape, planted.sids(), seed=0, device=device)
+    config = TrainingConfig(epochs=1, evaluations=1, valid_rows=10, batch_size=32)
+    how: dict[str, Any] = {"seed": 0, "device": device, "progress": Progress()}
+    train_recommender(recommender, config, train=examples, valid=examples, **how)
+    return recommender
+
+
+def test_a_training_stays_on_its_gpu(gpus: None) -> None:
+    found = trained("cuda:1")
+    assert {parameter.device for parameter in found.module.parameters()} == {SECOND}
+    assert all(bool(parameter.isfinite().all()) for parameter in found.module.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", backbones())
+def test_every_backbone_runs_a_cell_with_tracer(tmp_path: Path, gpus: None, backbone: str) -> None:
+    """Soft tokens, ETEGRec's joint training and LETTER's SASRec vectors among what it goes through, in bfloat16."""
+    family = load_backbone(backbone)
+    run = Bench(tmp_path).run(
+        "tracer",
+        backbone=backbone,
+        scale="smoke",
+        device="cuda:1",
+        backbone_set=shortened(family.presets["smoke"].model_dump()),
+        sid_set=shortened(family.sid_presets["smoke"].model_dump()),
+    )
+    assert run.record.environment.device == "cuda:1"
+    assert all(value.value is None or value.value >= 0 for value in run.record.metrics if value.metric == "hr@10")
