@@ -1,4 +1,4 @@
-"""``bench results``: compare two rows, draw figures, show examples, export ranked lists, fetch published results."""
+"""``bench results``: compare two rows, test the paper's claims, draw figures, show examples, export lists, pull."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.padding import Padding
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import AsJson, Output, first_lines, print_json, stdout
+from genrec_unlearn_bench.cli.command import AsJson, Output, first_lines, print_json, sheet, stdout
 from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
@@ -21,6 +22,11 @@ from genrec_unlearn_bench.progress_display import open_store, print_line, progre
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.examples.page import Page
 
+Numbers = Annotated[list[int] | None, Argument(help="Claims to show in full; all in brief where none is given.")]
+Own = Annotated[
+    list[Path] | None,
+    Option("--results-dir", help="Folders of your results (default: results); the suite's are added.", metavar="DIR"),
+]
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
@@ -70,6 +76,44 @@ def compare(
         lambda: checkpoints.users_document(seeds, rules),
         [lambda console: checkpoints.draw_checkpoints(console, seeds, rules)],
     )
+
+
+def claims(
+    number: Numbers = None,
+    results_dir: Own = None,
+    out: Annotated[Path | None, Option(help="Markdown file to write, with everything.", metavar="FILE")] = None,
+    skip_broken: options.SkipBroken = False,
+) -> Output:
+    """Test the claims of TRACER's paper on one's own results and the suite's: holds, does not hold, cannot be told.
+
+    Every verdict follows from records by the rule that stands beside the claim, so that a new record can change it.
+    """
+    from genrec_unlearn_bench.reporting import claim_report as report
+    from genrec_unlearn_bench.reporting.claims import paper_claims
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.submissions.result_set import load_every_protocol
+
+    content, protocol = paper_claims(), statistics_protocol()
+    known = {str(claim.number): claim for claim in content.claims}
+    chosen = [known[one_of("claim", str(wanted), known)] for wanted in dict.fromkeys(number or map(int, known))]
+    found = load_every_protocol(results_dir or (), skip_broken=skip_broken)
+    options.print_faults(fault for part in found for fault in part.faults)
+    blocks = report.find_blocks([part.results for part in found], protocol)
+    tested = [report.check_claim(claim, blocks, content, protocol) for claim in chosen]
+    document = report.claims_document(tested, protocol)
+    if out is not None:
+        atomic_text(out, report.claims_markdown(tested, protocol), "--out")
+        return Output(document, [str(out)])
+    titles = [f"{each.claim.number}. {each.claim.title}: {each.verdict.value}" for each in tested]
+    if number:
+        return Output(
+            document,
+            ["\n\n".join([title, *report.section(each), ""]) for title, each in zip(titles, tested, strict=True)],
+        )
+    rows = [[str(each.claim.number), each.claim.title, each.verdict.value, each.reason] for each in tested]
+    more = "The paper's words, conditions, numbers and what is missing: bench results claims 1, or all with --out FILE."
+    below = Padding(f"{report.how_text(tested, protocol)}\n\n{more}", 0)
+    return Output(document, [sheet(rows, ["", "claim", "verdict", "why"]), below])
 
 
 def figures(
