@@ -22,7 +22,6 @@ from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.document import document
 from genrec_unlearn_bench.reporting.html_subjects import method_pages, task_pages
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, layouts
-from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
 from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_environment
@@ -46,7 +45,6 @@ def render_html(
     protocol: StatisticsProtocol,
     *,
     baseline: str | None = None,
-    reported: Sequence[Beside] | None = None,
     manifests: Path | None = None,
     health: Path | None = None,
     code: str = "",
@@ -56,7 +54,6 @@ def render_html(
 
     Args:
         baseline: Label of the row that others are tested against; each layout's where none is given.
-        reported: A paper's own numbers beside ours.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench data sids --json``.
         code: Where the methods' files lie, relative to the page; empty where they are not linked.
@@ -65,7 +62,7 @@ def render_html(
     Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
     """
     results = [run for block in board.blocks for row in block.rows for run in row.results.values()]
-    content = _content(board, protocol, baseline, reported)
+    content = _content(board, protocol, baseline)
     blocks = content["blocks"]
     roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
     pages = method_pages(list(roles))
@@ -117,9 +114,7 @@ def html_environment() -> Environment:
     return environment
 
 
-def _content(
-    board: Board, protocol: StatisticsProtocol, baseline: str | None, reported: Sequence[Beside] | None
-) -> dict[str, Any]:
+def _content(board: Board, protocol: StatisticsProtocol, baseline: str | None) -> dict[str, Any]:
     """The document of every layout that some result fills, at the protocol's beam."""
     tables: list[Table] = []
     for name, layout in layouts(protocol.suite_protocol).items():
@@ -128,7 +123,7 @@ def _content(
                 tables += make_tables(board, layout, protocol, baseline=baseline)
     content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
     if tables:
-        content = document(tables, across=across(tables[0].analysis), reported=reported, brief=True)
+        content = document(tables, across=across(tables[0].analysis), brief=True)
 
     def importance(place: int) -> tuple[int, int]:
         block = content["blocks"][place]

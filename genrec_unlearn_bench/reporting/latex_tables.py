@@ -19,7 +19,6 @@ from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
-from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
@@ -55,8 +54,6 @@ CELLS = 3
 FORMAT = r"r@{\,}r@{}l"
 _SIGNS = {Verdict.BETTER: "+", Verdict.WORSE: "-"}
 _FONTS = {Mark.BEST: r"\gubbest{%s}", Mark.SECOND: r"\gubsecond{%s}", Mark.PLAIN: "%s"}
-_BROKEN = r"\rlap{\textsuperscript{!}}"
-"""Takes no room, so that the digits of a column stay below each other."""
 _ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
 _UNITS = {"seconds": "s", "MiB": "MiB"}
 
@@ -74,23 +71,15 @@ def template(name: str) -> Template:
     return _environment().get_template(name)
 
 
-def render_latex(
-    tables: Sequence[Table],
-    *,
-    standalone: bool = False,
-    reported: Sequence[Beside] | None = None,
-) -> str:
+def render_latex(tables: Sequence[Table], *, standalone: bool = False) -> str:
     """All tables, one float or more for each.
 
     Args:
         tables: Of one call of ``make_tables``.
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
-        reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
     floats = [text for table in tables for text in _floats(table)]
-    for block in dict.fromkeys(pair.block for pair in reported or ()):
-        floats.append(_reported_float(block, [pair for pair in reported or () if pair.block == block]))
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     return template("document.tex").render(
@@ -98,27 +87,6 @@ def render_latex(
         floats=floats,
         paragraph=statistics_paragraph(tables),
         bibliography=bibliography(tables).text,
-    )
-
-
-def _reported_float(block: str, found: Sequence[Beside]) -> str:
-    titles = list(dict.fromkeys(pair.title for pair in found))
-    cells: dict[str, dict[str, str]] = {}
-    for pair in found:
-        # The paper prints three places; more would be invented.
-        reported = fixed(pair.reported, 3) + (_BROKEN if pair.mark else "")
-        ours = fixed(pair.ours, pair.decimals) if pair.ours is not None else "--"
-        cells.setdefault(pair.method, {})[pair.title] = f"{reported} & {ours}"
-    return template("reported.tex").render(
-        environment="table*" if len(titles) > 3 else "table",
-        caption=f"Reported numbers beside ours: {escape(block)}.",
-        short=f"Reported beside ours: {escape(block)}",
-        label=f"tab:reported-{label(block)}",
-        again=False,
-        columns="l" + "rr" * len(titles),
-        titles=[escape(title) for title in titles],
-        rows={escape(name): [row.get(title, "-- & --") for title in titles] for name, row in cells.items()},
-        notes=" ".join(escape(note) for note in beside_notes(found)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from genrec_unlearn_bench.reporting.latex_tables import LINES, WIDEST, pages_of, render_latex
 from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
-from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.tables import make_tables
 from tests.reporting.boards import SEEDS, make_records, make_synthetic_board, make_synthetic_tables
 
@@ -103,15 +102,3 @@ def test_one_seed_says_that_nothing_can_be_tested() -> None:
     assert "the smallest attainable $p$, before correction, is 1." in text
     assert r"\gubsd{." not in text
     assert r"\gubbest{0" not in text
-
-
-def test_reported_numbers_stand_beside_ours_with_the_broken_ones_marked() -> None:
-    tables = make_synthetic_tables("main")
-    pairs = beside(tables)
-    text = render_latex(tables, reported=pairs)
-    assert text.count("Reported numbers beside ours") == len({pair.block for pair in pairs})
-    pair = next(pair for pair in pairs if pair.broken and pair.ours is not None)
-    row = next(line for line in text.splitlines() if f"{pair.reported:.3f}" in line and "textsuperscript{!}" in line)
-    assert row.startswith(f"{pair.method} &")
-    assert "never a target" in text
-    assert "reported" not in render_latex(tables)
