@@ -16,10 +16,9 @@ from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin
+from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin, paired_differences
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.comparisons import interval_text
-from genrec_unlearn_bench.reporting.families import paired_differences
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics import equivalence

@@ -99,7 +99,7 @@ class Beside:
 
     @property
     def texts(self) -> tuple[str, str, str, str]:
-        """Method, measure, the reported number with its spread and ``!`` where others of its row contradict it, ours."""
+        """Method, measure, the reported number with its spread, ``!`` where its row contradicts it, and ours."""
         reported = _mean(self.reported, self.reported_sd, min(3, self.decimals)) + " !" * bool(self.broken)
         return self.method, self.title, reported, _mean(self.ours, self.ours_sd, self.decimals)
 
