@@ -99,7 +99,7 @@ def figures(
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.selection import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
     inches = Width(one_of("width", width, list(Width)))
@@ -161,7 +161,7 @@ def examples(
     if beam is not None:
         check_beam(beam)
     from genrec_unlearn_bench.reporting.examples import page, runs
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = tuple(runs.SIDES[: 2 if user else 1])
     if group is not None:
