@@ -214,12 +214,12 @@ def analyse_block(
         allowed = margins[m]
         likeness = tosts(values[m] - values[m, oracle], allowed) if oracle is not None and allowed is not None else ()
         for r, row in enumerate(block.rows):
-            *mean, n, seeds = next(numbers)
+            mean, sd, low, high, n, seeds = next(numbers)
             place = orders[m].places.get(r, _Place()) if m in orders else _Place()
             # To the oracle, for all that share a seed with it.
             equal = likeness[r] if likeness and r != oracle and likeness[r].n else None
-            found = (*place, differences.get((m, r)), equal)
-            cells[row.label, measure] = Cell(*map(finite, mean), int(n), tuple(map(finite, seeds)), *found)
+            summed = (finite(mean), finite(sd), finite(low), finite(high), int(n), tuple(map(finite, seeds)))
+            cells[row.label, measure] = Cell(*summed, *place, differences.get((m, r)), equal)
     return BlockAnalysis(
         block=block,
         baseline=block.rows[base] if base is not None else None,

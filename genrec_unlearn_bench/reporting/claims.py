@@ -236,10 +236,11 @@ def apply_rule(rule: Rule, block: Block, claims: Claims, protocol: StatisticsPro
     named, needed = rows_of(rule, block, claims), protocol.seeds
     found = {name: row for name, row in named.items() if row is not None}
     lacking = tuple(name for name, row in named.items() if row is None or len(row.results) < needed)
-    outcome, short, lines = Outcome.OPEN, "", ()
+    answer: Answer = (Outcome.OPEN, "", ())
     if rule.row in found:
-        rule_in = _compare if isinstance(rule, Compare) else _interval
-        outcome, short, lines = rule_in(rule, block, found, protocol)
+        given = (block, found, protocol)
+        answer = _compare(rule, *given) if isinstance(rule, Compare) else _interval(rule, *given)
+    outcome, short, lines = answer
     if outcome is Outcome.HOLDS and len(found) < len(named):
         outcome = Outcome.OPEN
     texts = [short, _counts_text(found, lacking, needed)]
