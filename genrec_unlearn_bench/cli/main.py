@@ -114,7 +114,6 @@ OLD_VERBS = {
 OLD_OPTIONS = {
     ("tune", "--out"): "--tuned-dir",
     ("method new", "--dir"): "--out",
-    ("grid run", "--retry"): "--retries",
     ("results figures", "--output"): "--out",
     ("results examples", "--output"): "--out",
     ("results export", "--output"): "--out",
@@ -150,7 +149,7 @@ class Bench(TyperGroup):
 
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-    *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir", "skip_broken"),
+    *("oracle_seeds", "requests", "shadows", "tensorboard", "shared_cache", "cache_dir", "skip_broken"),
     *("protocol", "standalone", "bib", "history", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""
