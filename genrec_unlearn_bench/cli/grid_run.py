@@ -13,7 +13,7 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.grid_status import failed_lines, running_lines
+from genrec_unlearn_bench.cli.grid import failed_lines, running_lines
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
@@ -62,7 +62,7 @@ def run(
     results_dir: options.ResultsDir = Path("results"),
     tuned_dir: options.TunedDir = Path("tuned"),
 ) -> Output:
-    """Run the cells of a grid that are missing or stale: shared stages first.
+    """Run the cells of a grid that are missing: shared stages first.
 
     What is interrupted, by Ctrl-C or by a power cut, goes on with the same command. A failed cell stops nothing else;
     exit code 1 where one failed or diverged. Several sweeps of one grid may run at once, in several terminals or on

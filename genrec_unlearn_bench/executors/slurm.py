@@ -41,9 +41,8 @@ RESTARTS = 10
 training begins its stage anew, so that more than one more attempt would only repeat the first."""
 
 UNKNOWN, GONE = "UNKNOWN", "GONE"
-ENDS = frozenset(
-    "CANCELLED COMPLETED DEADLINE NODE_FAIL BOOT_FAIL PREEMPTED REVOKED TIMEOUT OUT_OF_MEMORY FAILED GONE".split()
-)
+ENDS: tuple[str, ...] = ("CANCELLED", "COMPLETED", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED")
+ENDS += ("TIMEOUT", "OUT_OF_MEMORY", "FAILED", GONE)
 """Slurm's words for the end of a job, and ours for one that it has forgotten."""
 
 

@@ -171,9 +171,9 @@ def _failed(folder: SweepFolder, state: JobState, shown: State) -> FailedJob:
     return FailedJob(job=state.job, state=shown, attempt=state.attempts, error=error, log=str(log), tail=end)
 
 
-Whereabouts = Literal["there", "damaged", "stale", "running", "failed", "lost", "skipped", "missing", "impossible"]
-"""``there``: gathered. ``damaged``: its result does not match its digests. ``stale``: a result of the cell is there,
-made from something else. ``missing``: nothing is known of it. The others are states of its job."""
+Whereabouts = Literal["there", "damaged", "running", "failed", "lost", "skipped", "missing", "impossible"]
+"""``there``: gathered. ``damaged``: its result does not match its digests. ``missing``, ``impossible``: as in a plan.
+The others are states of its job."""
 
 
 class CollectedCell(StrictModel):
@@ -227,8 +227,8 @@ def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Pa
 
 def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> CollectedCell:
     name, unknown = planned.cell.name, (planned.standing, planned.reason)
-    if planned.result is None or planned.standing != "done":
-        state, reason = states.get(name, unknown) if planned.waits else unknown
+    if planned.result is None:
+        state, reason = states.get(name, unknown) if planned.standing == "missing" else unknown
         return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason})
     try:
         record = read_record(planned.result)

@@ -150,13 +150,13 @@ def test_an_interrupt_stops_what_runs_and_keeps_the_rest(world: World) -> None:
 
 
 SWEEP = """
-import sys, typer
 from pathlib import Path
+import typer
 from genrec_unlearn_bench.cli import command, main, start
 from tests.executors.conftest import Lines, World
 
-def verb() -> None:
-    world = World(Path(sys.argv[1]), Lines())
+def verb(root: Path) -> None:
+    world = World(root, Lines())
     jobs = [world.job("stubborn", ends="stubborn"), world.job("next", ends="hangs")]
     world.sweep(jobs, world.local(1, grace=60.0))
 

@@ -97,13 +97,12 @@ def test_what_is_not_there_says_why(tmp_path: Path) -> None:
     ):
         sweep.write(JobState.model_validate({"job": name, "state": state, "updated": 1e9, "host": "n17", **more}))
     cells = [planned(name, reason="by the plan") for name in ("failed", "runs", "fell", "waits")]
-    cells += [planned("old", "stale", reason="its method's code is another"), planned("no", "impossible", reason="no")]
+    cells.append(planned("no", "impossible", reason="no"))
     found = gather(cells, tmp_path / "out", sweep)
     assert {cell.cell: (cell.state, cell.reason) for cell in found.cells}["failed"] == ("failed", "no such thing")
     states = {cell.cell: cell.state for cell in found.cells}
     assert states["runs"] == "running"
     assert states["fell"] == "skipped"
-    assert states["old"] == "stale"
     assert states["no"] == "impossible"
     assert gather(cells[:1], tmp_path / "none").cells[0].state == "missing"
 
