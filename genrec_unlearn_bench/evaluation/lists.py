@@ -18,7 +18,7 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
-from genrec_unlearn_bench.tensors import TensorFile, read_tensors
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
@@ -58,24 +58,16 @@ class GroupLists:
         return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
-def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[int, int]) -> TensorFile:
-    """An open file for the lists of groups of so many test examples, of so many places at each beam."""
-    kinds: dict[str, np.dtype[Any]] = {"items": np.dtype(np.int32), "log_probs": np.dtype(np.float32)}
-    shapes = {
-        f"{_array_name(group, beam)}.{name}": (kind, (examples, width))
-        for group, examples in rows.items()
-        for beam, width in widths.items()
-        for name, kind in kinds.items()
-    }
-    return TensorFile(path, shapes)
-
-
-def put_lists(file: TensorFile, lists: GroupLists) -> None:
-    """Write the lists of a group, or of a block of it, to their rows of the file; -1 where a list has ended."""
+def add_lists(blocks: dict[str, list[NDArray[Any]]], lists: GroupLists) -> None:
+    """Append the lists of a group, or of its next block, to what ``write_lists`` writes; -1 where a list has ended."""
     for beam, ranking in lists.rankings.items():
         name = _array_name(lists.group, beam)
-        file.put(f"{name}.items", lists.first, ranking.items.astype(np.int32))
-        file.put(f"{name}.log_probs", lists.first, ranking.log_probs.astype(np.float32))
+        blocks.setdefault(f"{name}.items", []).append(ranking.items.astype(np.int32))
+        blocks.setdefault(f"{name}.log_probs", []).append(ranking.log_probs.astype(np.float32))
+
+
+def write_lists(path: Path, blocks: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+    write_tensors({name: np.concatenate(parts) for name, parts in blocks.items()}, path)
 
 
 def read_lists(path: Path) -> Lists:

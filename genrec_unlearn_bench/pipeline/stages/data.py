@@ -118,8 +118,7 @@ def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
         )
         check_manifest(_read_manifest(context.stored(frozen).path), split.manifest)
         _write_manifest(split.manifest, folder)
-        with (folder / NEAR).open("wb") as sink:
-            write_tensors({} if split.near is None else {"near": split.near}, sink)
+        write_tensors({} if split.near is None else {"near": split.near}, folder / NEAR)
 
     def load(inputs: Inputs, folder: Path) -> ForgetSplit:
         split = concepts.resolve(task, inputs["dataset"])
