@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ByteSize
+
 from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.progress import Progress, process_index
 
@@ -39,6 +41,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 86400:.1f} d"
 
 
+def format_bytes(number: float) -> str:
+    """Bytes with a unit: ``12.3 MiB``."""
+    return ByteSize(int(number)).human_readable(separator=" ")
+
+
 @contextmanager
 def progressing() -> Iterator[Progress]:
     """Bars on a terminal, lines elsewhere; removed however the block ends. Of several processes the first prints."""
@@ -58,13 +65,10 @@ def progressing() -> Iterator[Progress]:
 @contextmanager
 def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
     """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
-    from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    root = cache_dir or default_cache()
     with progressing() as progress:
-        if notice := old_store_notice(root):
-            progress.info(notice)
-        yield StageStore(root, progress, shared=shared), progress
+        yield StageStore(cache_dir or default_cache(), progress, shared=shared), progress
 
 
 class LineProgress(Progress):

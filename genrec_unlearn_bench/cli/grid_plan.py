@@ -12,7 +12,7 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
 from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.progress_display import duration, open_store
+from genrec_unlearn_bench.progress_display import duration, format_bytes, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +134,6 @@ def _shared(jobs: Sequence[Job]) -> list[str]:
 
 
 def _totals(plan: Plan, jobs: Sequence[Job], cache: Path) -> list[str]:
-    from genrec_unlearn_bench.store.inventory import format_bytes
-
     if not jobs:
         return ["", "everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
     known = [job.seconds for job in jobs if job.seconds is not None]

@@ -107,7 +107,7 @@ def run(
         # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
         if jobs:
             folder.begin(_facts(spec.name, plan, places, device, tracking), jobs, find_grid(grid))
-            display = _Display(folder, plan, jobs, cache)
+            display = _Display(folder, plan, jobs)
             how: dict[str, Any] = {"retries": retries, "minutes": minutes}
             sweep = Sweep(jobs, chosen, folder, display, ended=display.ended, tick=display.tick, **how)
             outcome = sweep.run(hurry)
@@ -169,14 +169,13 @@ def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> l
 class _Display(Progress):
     """A line on stderr for each job that ends, and now and then what runs."""
 
-    def __init__(self, folder: SweepFolder, plan: Plan, jobs: Sequence[Job], cache: Path) -> None:
+    def __init__(self, folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
         from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-        from genrec_unlearn_bench.store.store import old_store_notice
 
         super().__init__()
         self._folder = folder
         self._jobs = len(jobs)
-        for notice in filter(None, (old_store_notice(cache), format_version_mismatches(), _summary(plan, jobs))):
+        for notice in filter(None, (format_version_mismatches(), _summary(plan, jobs))):
             self.info(notice)
 
     def info(self, text: str) -> None:

@@ -85,8 +85,8 @@ bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce
 bench submission site --leaderboard leaderboard --check
 bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
-bench cache gc --older-than 30d --max-size 20G --yes
-bench cache verify --stage original
+bench cache gc --older-than 30 --yes
+bench cache verify
 bench doctor --network
 """
 """For the end of each verb's help."""

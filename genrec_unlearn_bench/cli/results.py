@@ -16,7 +16,7 @@ from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
-from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
+from genrec_unlearn_bench.progress_display import format_bytes, open_store, print_line, progressing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.examples.page import Page
@@ -285,7 +285,6 @@ def pull(
     Every file is held against the digest of the place's index; what lies here already is never written over. Given
     again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
     """
-    from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions import pull as pulling
 
     if write_index:
