@@ -183,27 +183,20 @@ def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
     ]
 
 
-def trec_run(
-    ranking: Ranking, *, ids: Sequence[str] | None = None, tag: str = "genrec_unlearn_bench", first: int = 0
-) -> Iterator[str]:
-    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, counted from ``first``.
+def trec_run(ranking: Ranking, *, tag: str) -> Iterator[str]:
+    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, the docno the item's.
 
     The score is k + 1 - rank instead of the log-probability: readers of runs sort by score and break ties by the
-    document's name, which would undo our order (ties by item id). ``ids``: names of the items, None for the number.
+    document's name, which would undo our order (ties by item id).
     """
     width = ranking.items.shape[1]
-    for row, items in enumerate(ranking.items.tolist(), start=first):
+    for row, items in enumerate(ranking.items.tolist()):
         for place, item in enumerate(items, start=1):
             if item >= 0:
-                yield f"{row} Q0 {_document(item, ids)} {place} {width + 1 - place} {tag}"
+                yield f"{row} Q0 {item} {place} {width + 1 - place} {tag}"
 
 
-def trec_qrels(targets: IntArray, *, ids: Sequence[str] | None = None, first: int = 0) -> Iterator[str]:
+def trec_qrels(targets: IntArray) -> Iterator[str]:
     """``qid 0 docno 1``, one line a test example."""
-    for row, item in enumerate(targets.tolist(), start=first):
-        yield f"{row} 0 {_document(item, ids)} 1"
-
-
-def _document(item: int, ids: Sequence[str] | None) -> str:
-    # Columns are separated by blanks, so that a blank in an item's own identifier would shift them.
-    return str(item) if ids is None else "_".join(ids[item].split())
+    for row, item in enumerate(targets.tolist()):
+        yield f"{row} 0 {item} 1"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,7 +13,6 @@ from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissi
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
 from genrec_unlearn_bench.progress import launched
-from genrec_unlearn_bench.progress_display import duration
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
@@ -82,15 +80,11 @@ def run_cells(
     finished: list[FinishedRun] = []
     session: SessionCache | None = None
     broken: set[tuple[str, int]] = set()
-    took: dict[tuple[str, bool], list[float]] = {}
     for number, (request, done) in enumerate(cells, start=1):
         if (request.backbone, request.seed) in broken:
             continue
         backbone = f"{request.backbone} · " if several else ""
-        left = _time_left(cells[number - 1 :], took)
-        progress.info(
-            f"[{number}/{len(cells)}] {request.task} · {backbone}{request.method} · seed {request.seed}{left}"
-        )
+        progress.info(f"[{number}/{len(cells)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         if done is not None:
             progress.info(f"result: from {done.folder}")
             finished.append(done)
@@ -100,11 +94,9 @@ def run_cells(
         from genrec_unlearn_bench.pipeline.stage import SessionCache
 
         session = session or SessionCache()
-        began = time.monotonic()
         try:
             with tracked(request, progress) if tracked else nullcontext(progress) as shown:
                 finished.append(run_cell(request, store, shown, cache=session))
-            took.setdefault(_sort(request), []).append(time.monotonic() - began)
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -116,21 +108,6 @@ def run_cells(
             if first:
                 broken.add((request.backbone, request.seed))
     return finished, failed
-
-
-def _sort(request: RunRequest) -> tuple[str, bool]:
-    """The same for cells that take about as long: the first rows train, methods do not."""
-    return request.backbone, request.method in FIRST_ROWS
-
-
-def _time_left(
-    cells: Sequence[tuple[RunRequest, FinishedRun | None]], took: Mapping[tuple[str, bool], list[float]]
-) -> str:
-    """`` · about 12 min left``, by the mean of earlier cells of a sort; empty where there are none of one yet."""
-    sorts = [_sort(request) for request, done in cells if done is None]
-    if not sorts or any(sort not in took for sort in sorts):
-        return ""
-    return f" · about {duration(sum(sum(took[sort]) / len(took[sort]) for sort in sorts))} left"
 
 
 def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
