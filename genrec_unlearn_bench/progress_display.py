@@ -63,12 +63,12 @@ def progressing() -> Iterator[Progress]:
 
 
 @contextmanager
-def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
+def open_store(cache_dir: Path | None) -> Iterator[tuple[StageStore, Progress]]:
     """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     with progressing() as progress:
-        yield StageStore(cache_dir or default_cache(), progress, shared=shared), progress
+        yield StageStore(cache_dir or default_cache(), progress), progress
 
 
 class LineProgress(Progress):

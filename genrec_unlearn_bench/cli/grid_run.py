@@ -170,13 +170,10 @@ class _Display(Progress):
     """A line on stderr for each job that ends, and now and then what runs."""
 
     def __init__(self, folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
-        from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-
         super().__init__()
         self._folder = folder
         self._jobs = len(jobs)
-        for notice in filter(None, (format_version_mismatches(), _summary(plan, jobs))):
-            self.info(notice)
+        self.info(_summary(plan, jobs))
 
     def info(self, text: str) -> None:
         self._shown = time.monotonic()

@@ -54,7 +54,6 @@ def run(
     tracker_dir: options.TrackerDir = Path("tracking"),
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
-    shared_cache: options.SharedCache = None,
     open_: Open = False,
 ) -> Output:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
@@ -85,7 +84,7 @@ def run(
         results_dir=results_dir,
     )
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
-    with open_store(cache_dir, shared_cache) as (store, progress):
+    with open_store(cache_dir) as (store, progress):
         finished, failed = run_cells(cells, store, progress, _tracked(named(tracker), tracker_dir))
     return _outcome(finished, failed, beam, results_dir if open_ else None)
 

@@ -75,7 +75,7 @@ def run_cells(
     """
     several = len({request.backbone for request in requests}) > 1
     cells = [(request, find_finished(request, store)) for request in requests]
-    failed = _refused([request for request, done in cells if done is None], progress, several=several)
+    failed = _refused([request for request, done in cells if done is None], several=several)
     cells = [(request, done) for request, done in cells if not any(request is other for other, _ in failed)]
     finished: list[FinishedRun] = []
     session: SessionCache | None = None
@@ -110,14 +110,13 @@ def run_cells(
     return finished, failed
 
 
-def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
+def _refused(requests: Sequence[RunRequest], *, several: bool) -> Failed:
     """Check requests before the first minute is spent: raise whatever is wrong with the call.
 
     With ``several`` backbones, requests that a backbone cannot serve are returned instead.
     """
     if not requests:
         return []
-    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
     from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 
     catalogue = Catalogue()
@@ -130,8 +129,6 @@ def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: boo
                 raise
             refused.append((request, fault))
     _check_folder(requests[0].results_dir)
-    if mismatches := format_version_mismatches():
-        progress.info(mismatches)
     return refused
 
 

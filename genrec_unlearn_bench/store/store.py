@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
-from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
+from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import (
     MANIFEST,
@@ -141,7 +141,7 @@ class StageStore:
         folder = self.folder(name, key)
         waiting = f"waiting for another process that is computing the stage {name!r}"
         with guarded(folder, OPTION):
-            make_folder(folder.parent)
+            folder.parent.mkdir(parents=True, exist_ok=True)
             with held(folder, waiting=partial(self._progress.info, waiting)):
                 # Another process may have finished it while this one waited.
                 if (found := self.find(name, key)) is not None:
