@@ -30,6 +30,10 @@ TOOLKIT_VERSION = 2
 SKIPPED = "skipped"
 """Note of a request that was not carried out, with the reason."""
 
+_DIVERGED = (
+    "its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that folder and run again"
+)
+
 Situation = Callable[["Inputs"], PreparedTask]
 """Gives the task as the method gets it, from the stage's loaded inputs."""
 
@@ -69,12 +73,8 @@ def unlearn_stage(
         recommender = generative(inputs.model("original"))
         broken = first_not_finite(recommender)
         if broken and not step_of_stream:
-            raise CorruptArtefact(
-                f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
-                where=str(inputs.stored("original").path),
-                hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that "
-                "folder and run again",
-            )
+            what = f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity"
+            raise CorruptArtefact(what, where=str(inputs.stored("original").path), hint=_DIVERGED)
         reading, result = Reading(), recommender
         if broken:
             log.note(SKIPPED, f"not carried out: {broken} holds NaN or infinity already")
