@@ -55,7 +55,6 @@ def unlearn_stage(
 
     Args:
         original: What is unlearned from; in a stream, the model after the last request.
-        config: Further entries of the stage's configuration.
         situation: The task as the method gets it, if not the whole one, as which errors say ``where``.
         request_seed: Seed that the method derives its draws from; the run's by default.
         step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
