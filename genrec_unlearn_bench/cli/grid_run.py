@@ -141,14 +141,10 @@ class _Display(Progress):
     """A line on stderr for each job that ends, and now and then what runs."""
 
     def __init__(self, folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
-        from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
-        from genrec_unlearn_bench.store.store import old_store_notice
-
         super().__init__()
         self._folder = folder
         self._jobs = len(jobs)
-        for notice in filter(None, (old_store_notice(folder.cache), format_version_mismatches(), _summary(plan, jobs))):
-            self.info(notice)
+        self.info(_summary(plan, jobs))
 
     def info(self, text: str) -> None:
         self._shown = time.monotonic()

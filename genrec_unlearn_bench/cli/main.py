@@ -84,8 +84,8 @@ bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce
 bench submission site --leaderboard leaderboard --check
 bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
-bench cache gc --older-than 30d --max-size 20G --yes
-bench cache verify --stage original
+bench cache gc --older-than 30 --yes
+bench cache verify
 bench doctor --network
 """
 """For the end of each verb's help."""
@@ -117,7 +117,7 @@ class Bench(TyperGroup):
 
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-    *("oracle_seeds", "requests", "shadows", "tensorboard", "shared_cache", "cache_dir", "skip_broken"),
+    *("oracle_seeds", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
     *("protocol", "standalone", "bib", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""

@@ -44,9 +44,6 @@ Sandbox = Annotated[
         help="Run a submitted method inside bubblewrap; without it only code you trust, and the badge says so.",
     ),
 ]
-SharedCache = Annotated[
-    Path | None, Option(help="A cache that is only read (default: $GENREC_UNLEARN_BENCH_SHARED_CACHE).", metavar="DIR")
-]
 
 # What a run is made of.
 

@@ -51,7 +51,6 @@ def run(
     tensorboard: options.TensorBoard = None,
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
-    shared_cache: options.SharedCache = None,
     open_: Open = False,
 ) -> Output:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
@@ -82,7 +81,7 @@ def run(
         results_dir=results_dir,
     )
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
-    with open_store(cache_dir, shared_cache) as (store, progress):
+    with open_store(cache_dir) as (store, progress):
         finished, failed = run_cells(cells, store, progress, _tracked(tensorboard))
     return _outcome(finished, failed, beam, results_dir if open_ else None)
 

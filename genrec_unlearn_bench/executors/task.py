@@ -131,9 +131,10 @@ def perform(given: Assignment) -> JobState:
     except (Exception, SystemExit, KeyboardInterrupt) as fault:
         fields = _failed(fault, progress)
         leaving = fault if isinstance(fault, SystemExit) and fault.code in REQUEUED else None
-    damaged = tuple(f"the stored stage {one.name!r} was damaged ({one.what})" for one in store.quarantined)
     state: State = "queued" if leaving else "lost" if fields["how"] == "stopped" else fields["how"]
-    ended = given.state(state, started=began, seconds=time.time() - began, quarantined=damaged, **fields)
+    ended = given.state(
+        state, started=began, seconds=time.time() - began, quarantined=tuple(store.quarantined), **fields
+    )
     # Where the disk is full these two cannot be written either, and the return value says so.
     with suppress(StorageError, OSError):
         progress.info(f"{ended.how} after {ended.seconds:.1f} s {ended.result}")

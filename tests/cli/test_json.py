@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import VERBS, app
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.results import FinishedRun, find_run, read_record, remember_finished
+from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record, remember_finished
 from genrec_unlearn_bench.pipeline.tune import Tuned
 from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.store.store import StageStore
@@ -168,7 +168,7 @@ def remembered() -> None:
     """Let ``bench run`` find the shipped results as those of earlier calls."""
     for row in ROWS:
         folder = next(Path("results/demo-brand/tiger", row).glob("*-seed0-*"))
-        done = FinishedRun(read_record(find_run(str(folder))), folder)
+        done = FinishedRun(read_record(folder), folder)
         remember_finished(RunRequest(task="demo-brand", method=row), StageStore(Path("cache").absolute()), done)
 
 
