@@ -37,7 +37,7 @@ JobField = Literal["task", "method", "backbone", "scale", "suite", "ruleset", "s
 MINUTES = 240
 """Time limit where nobody names one."""
 RESUMED = ("original", "retrain")
-"""Jobs that keep snapshots of their work (trainings)."""
+"""Jobs that keep snapshots of their work: trainings, in one process."""
 
 UNKNOWN, GONE = "UNKNOWN", "GONE"
 ENDS = {
@@ -131,7 +131,7 @@ class SlurmSettings(SlurmOptions):
             **given["sbatch"],
         }
         named = tuple((name, value) for name, value in options.items() if value is not None)
-        restarts = self.restarts if job.until in RESUMED else min(1, self.restarts)
+        restarts = self.restarts if job.until in RESUMED and (wanted.gpus or 0) < 2 else min(1, self.restarts)
         return Placement(wanted, named, tuple(given.get("setup", ())), restarts)
 
 
