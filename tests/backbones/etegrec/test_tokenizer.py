@@ -86,13 +86,6 @@ def test_item_vectors_are_what_the_option_says() -> None:
     np.testing.assert_array_equal(item_vectors(SIDS, world), world.collaborative)
     text = SIDS.model_copy(update={"item_features": "text"})
     np.testing.assert_array_equal(item_vectors(text, replace(world, collaborative=None)), world.features)
-    known = np.arange(ITEMS) < 40
-    loud = replace(world, features=1000 * world.features + 5, known=known)
-    both = item_vectors(SIDS.model_copy(update={"item_features": "both"}), loud)
-    width = world.collaborative.shape[1]
-    for part in (both[known, :width], both[known, width:]):
-        np.testing.assert_allclose(part.mean(0), 0, atol=1e-5)
-        assert (part**2).sum(1).mean() == pytest.approx(1, rel=1e-4)
 
 
 def test_missing_or_broken_vectors_are_named() -> None:
