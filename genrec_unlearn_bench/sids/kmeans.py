@@ -193,24 +193,17 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
     further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
     centroid.
     """
-    if len(features) != len(table):
-        raise ValueError(f"{len(features)} feature rows for {len(table)} items")
     residual = features.astype(np.float64)
     books = []
     for level in range(table.quantised_levels):
-        codes = table.quantised_codes[:, level]
-        present = codes >= 0
-        books.append(_centroids(residual[present], codes[present], table.quantised_sizes[level]).astype(np.float32))
-        residual[present] -= books[-1].astype(np.float64)[codes[present]]
+        present = table.quantised_codes[:, level] >= 0
+        codes, left = table.quantised_codes[present, level], residual[present]
+        counts = np.bincount(codes, minlength=table.quantised_sizes[level])
+        words = _cluster_means(left, codes, counts)
+        # A mean is no longer than the longest residual R, so used centroids are within 2 R of every residual; a
+        # codeword of length 4 R is at least 3 R away.
+        words[counts == 0] = 0.0
+        words[counts == 0, 0] = 4.0 * (float(np.sqrt((left**2).sum(1).max(initial=0.0))) or 1.0)
+        books.append(words.astype(np.float32))
+        residual[present] -= books[-1].astype(np.float64)[codes]
     return replace(table, codebooks=tuple(books), latents=np.ascontiguousarray(features, dtype=np.float32))
-
-
-def _centroids(residual: NDArray[np.float64], codes: IntArray, size: int) -> NDArray[np.float64]:
-    counts = np.bincount(codes, minlength=size)
-    words = _cluster_means(residual, codes, counts)
-    # A mean is no longer than the longest residual R, so used centroids are within 2 R of every residual; a codeword
-    # of length 4 R is at least 3 R away.
-    radius = float(np.sqrt((residual**2).sum(1).max(initial=0.0))) or 1.0
-    words[counts == 0] = 0.0
-    words[counts == 0, 0] = 4.0 * radius
-    return words

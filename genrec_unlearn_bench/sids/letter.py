@@ -24,8 +24,7 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generato
 from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, linear
-from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
+from genrec_unlearn_bench.sids.rqvae import ExtraTerms, Quantised, RqVae, linear
 from genrec_unlearn_bench.sids.table import SidTable
 
 _ITERATIONS = 10

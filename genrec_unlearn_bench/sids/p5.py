@@ -52,22 +52,10 @@ def walk(train: Examples) -> tuple[IntArray, IntArray]:
 
 def appearance_order(train: Examples, items: int) -> IntArray:
     """[N] item ids by first appearance in ``walk``; those that never appear follow in the order of their ids."""
-    _, seen = walk(train)
-    distinct, first = np.unique(seen, return_index=True)
-    appeared = distinct[np.argsort(first, kind="stable")]
-    rest = np.setdiff1d(np.arange(items), appeared, assume_unique=True)
-    return np.concatenate([appeared, rest]).astype(np.int64)
+    import pandas as pd
 
-
-def user_items(train: Examples, items: int) -> csr_array:
-    """[U, N] sparse, 1 where a train user has had an item."""
-    from scipy.sparse import csr_array
-
-    users, seen = walk(train)
-    pairs = np.unique(np.stack([users, seen], axis=1), axis=0) if len(users) else np.empty((0, 2), dtype=np.int64)
-    rows = np.unique(pairs[:, 0], return_inverse=True)[1]
-    shape = (int(rows.max(initial=-1)) + 1, items)
-    return csr_array((np.ones(len(pairs)), (rows, pairs[:, 1])), shape=shape)
+    appeared = pd.unique(walk(train)[1])
+    return np.concatenate([appeared, np.setdiff1d(np.arange(items), appeared)]).astype(np.int64)
 
 
 def digit_pieces(number: int, width: int = 2) -> list[str]:
@@ -105,7 +93,11 @@ def sequential_table(train: Examples, items: int, *, start: int, pieces: Callabl
 
 def co_occurrence(train: Examples, items: int) -> csr_array:
     """[N, N] sparse: how many train users have had both items; 0 on the diagonal."""
-    had = user_items(train, items)
+    from scipy.sparse import csr_array
+
+    users, seen = walk(train)
+    had = csr_array((np.ones(len(seen)), (users, seen)), shape=(int(users.max(initial=-1)) + 1, items))
+    had.data[:] = 1
     pairs: csr_array = (had.T @ had).tocsr()
     pairs.setdiag(0)
     pairs.eliminate_zeros()

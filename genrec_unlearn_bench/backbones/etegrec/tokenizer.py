@@ -20,8 +20,7 @@ from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.quantise import check_features
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
-from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, fit_rqvae, rqvae_loss
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
 FloatArray = NDArray[np.float32]

@@ -102,13 +102,8 @@ def _inject(net: Any, lora: LoraShape, seed: int) -> None:
     from peft import LoraConfig, inject_adapter_in_model
 
     linear = {name.rpartition(".")[2] for name, part in net.model.named_modules() if isinstance(part, nn.Linear)}
-    unknown = sorted(set(lora.targets) - linear)
-    if unknown or not lora.targets:
-        raise ConfigError(
-            [f"lora.targets: {name!r} is no linear layer; there are {', '.join(sorted(linear))}" for name in unknown]
-            or ["lora.targets: name at least one layer, or set lora to null"],
-            where="--set-backbone",
-        )
+    if not lora.targets or set(lora.targets) - linear:
+        raise ConfigError([f"lora.targets: name linear layers, of {', '.join(sorted(linear))}"], where="--set-backbone")
     settings = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=list(lora.targets)
     )

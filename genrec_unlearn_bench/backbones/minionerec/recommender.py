@@ -94,11 +94,11 @@ class CausalRecommender(TransformerRecommender):
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         network, end = NetworkShape.of(found.model.config, checkpoint), tokenizer.eos_token_id
-        own = {name: getattr(config, name) for name in ("words", "text_tasks", "title_tokens", "lora")}
+        own = {name: getattr(config, name) for name in ("text_tasks", "title_tokens", "lora")}
         shape = config.saved_shape(network, text_tokens=text_tokens, end_token=end, **own)
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
-        text = PromptTokenizer.of(tokenizer.backend_tokenizer, config.words, shape.end_token)
+        text = PromptTokenizer.of(tokenizer.backend_tokenizer, shape.end_token)
         return cls(model.to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
@@ -249,5 +249,5 @@ class CausalRecommender(TransformerRecommender):
     @classmethod
     def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
         own = CausalShape.model_validate(shape)
-        text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
+        text = PromptTokenizer.load(folder, own.end_token) if own.text_tokens else None
         return cls.fresh(own, sids, seed=0, device=device, text=text)
