@@ -122,8 +122,8 @@ class CausalSession(CachedSession):
 
     def _forward(self, tokens: Tensor) -> Tensor:
         weights = self._weights
-        rotation = weights.rotation(self._lengths + len(self._ancestry) - 1)
-        rows = self._ancestry.rows()
+        rotation = weights.rotation(self._lengths + len(self._ancestors) - 1)
+        rows = self._rows()
         states = weights.embedding[tokens]
         for index, layer in enumerate(weights.layers):
             query, key, value = self._project(layer, states, rotation)

@@ -152,14 +152,14 @@ class T5Session(CachedSession):
         """[..., n] log-probabilities of the tokens ``window`` at the newest position; a level head has its own only."""
         if not self._weights.levels:
             return super()._log_probs(states, window)
-        level, head = self._weights.levels[len(self._ancestry)]
+        level, head = self._weights.levels[len(self._ancestors)]
         inside = slice(window.start - level.start, window.stop - level.start)
         return window_log_probs(states, head, level.stop - level.start, inside)
 
     def _forward(self, tokens: Tensor) -> Tensor:
         weights = self._weights
-        bias = weights.position_bias(len(self._ancestry))
-        rows = self._ancestry.rows()
+        bias = weights.position_bias(len(self._ancestors))
+        rows = self._rows()
         states = weights.embedding[tokens]
         for index, layer in enumerate(weights.layers):
             states = self._attend_self(layer, states, self._past[index], rows, bias)

@@ -89,8 +89,10 @@ class SidTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.level_sizes):
             raise ValueError(f"codes {self.codes.shape} do not fit {len(self.level_sizes)} levels")
-        if len(self.codes) and (self.codes.max(axis=0) >= np.asarray(self.level_sizes)).any():
-            raise ValueError("a code lies outside its level")
+        padding = self.codes < 0
+        outside = (self.codes >= np.asarray(self.level_sizes)) | (self.codes < -1)
+        if outside.any() or padding[:, :1].any() or (padding[:, :-1] & ~padding[:, 1:]).any():
+            raise ValueError("a code lies outside its level, or padding in front of a code")
         if self.tree is not None and set(self.level_sizes) != {self.tree.size}:
             raise ValueError(f"levels of {self.level_sizes} codes do not fit a tree of {self.tree.size}")
 
