@@ -94,11 +94,6 @@ class Schedule:
     warmup: int
     total: int
 
-    @classmethod
-    def of(cls, config: TrainingConfig, total: int) -> Schedule:
-        """At most a tenth of the ``total`` steps are warm-up."""
-        return cls(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
-
     def factor(self, step: int) -> float:
         """Share of the peak learning rate at a 0-based step."""
         if step < self.warmup:

@@ -1,14 +1,12 @@
 """Training over several processes, as ``accelerate launch`` or ``torchrun`` started them.
 
 Each holds the whole network, or its share of the blocks, and takes its share of every step's samples. The next
-operation must be the same everywhere, or they wait for each other for ever: whatever depends on a clock, a file or a
-measurement is decided by the first and broadcast.
+operation must be the same everywhere, or they wait for each other for ever: what depends on a measurement is decided by
+the first and broadcast.
 
-Models that one GPU cannot train are split: PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments
-of the decoder blocks. Embedding, last norm and head are also read without their ``forward``, so every process keeps
-them whole and their gradients are averaged (Qwen2.5-7B: 1.1 of 7.6 billion parameters). Decoding reads weights without
-any ``forward``: the blocks are gathered for as long as a validation takes.
-"""
+PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments of decoder blocks that one GPU cannot train.
+Embedding, last norm and head are also read without their ``forward``, so every process keeps them whole (Qwen2.5-7B:
+1.1 of 7.6 billion parameters). Decoding does without any ``forward``: the blocks are gathered for a validation."""
 
 from __future__ import annotations
 
@@ -109,7 +107,7 @@ class Shards:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Whole weights in every process. All processes have to enter."""
+        """Whole weights in every process."""
         for block in self._blocks:
             block.unshard()
         try:
@@ -122,12 +120,7 @@ class Shards:
         """Make the module plain again, with its present weights. Optimizers and copies from before are void."""
         for name, empty in self._empty.items():
             block = self._module.get_submodule(name)
-            learning = {key: value.requires_grad for key, value in block.named_parameters()}
-            weights = {key: whole(value) for key, value in block.named_parameters()}
-            weights |= {key: value for key, value in block.state_dict().items() if key not in weights}
-            empty.load_state_dict(weights, assign=True)
-            for key, parameter in empty.named_parameters():
-                parameter.requires_grad_(learning[key])
+            empty.load_state_dict({key: whole(value) for key, value in block.state_dict().items()}, assign=True)
             self._module.set_submodule(name, empty.train(block.training))
         self._blocks = []
 

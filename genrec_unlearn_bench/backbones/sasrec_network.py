@@ -1,14 +1,9 @@
-"""SASRec's network, its loss over the whole catalogue, and its training.
+"""SASRec's network, its loss over the whole catalogue, and its training (Kang and McAuley 2018, sec. 3.1 to 3.4).
 
-Causal self-attention over a history's items (Kang and McAuley 2018, sec. 3.1 to 3.4). As in the paper: learned
-positions, items embedded times sqrt(d), blocks ``x + Dropout(g(LayerNorm(x)))`` of attention and a two-layer
-feed-forward network of width d with ReLU, a last layer norm, and one item embedding for input and output. Deviation:
-histories are padded on the right and positions counted from the oldest item that is read, so that no padding mask is
-needed and padding costs nothing.
-
-Training joins next-item examples to sequences again, with a loss at every position, so that one pass learns many of
-them; the best epoch on validation is kept.
-"""
+As in the paper: learned positions, items embedded times sqrt(d), blocks ``x + Dropout(g(LayerNorm(x)))`` of attention
+and a two-layer feed-forward network of width d with ReLU, a last layer norm, and one item embedding for input and
+output. Deviation: histories are padded on the right and positions counted from the oldest item that is read, so that no
+padding mask is needed. Training joins next-item examples to sequences again, with a loss at every position."""
 
 from __future__ import annotations
 
@@ -102,18 +97,13 @@ _SCORES = 1_000_000
 """Scores held at once: 4 MB."""
 
 
-def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
+class _CatalogueSoftmax(torch.autograd.Function):
     """Mean cross-entropy of targets [P] (rows of ``vectors`` [n, D]) after states [P, D], in nats.
 
-    A batch has thousands of positions and a catalogue tens of thousands of items: as one matrix, scores and their
-    gradient take gigabytes, and moving them costs more than computing them. Here both are computed chunk by chunk in
-    one small buffer, and gradients are taken in the forward pass.
+    As one matrix, the scores of thousands of positions and tens of thousands of items take gigabytes. Here they and
+    their gradient are computed chunk by chunk in one small buffer, in the forward pass.
     """
-    result: Tensor = _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
-    return result
 
-
-class _CatalogueSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
         chunk = max(_SCORES // len(vectors), 1)
@@ -139,6 +129,9 @@ class _CatalogueSoftmax(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
         by_state, by_vector = ctx.saved_tensors
         return gradient * by_state, None, gradient * by_vector
+
+
+softmax_loss: Callable[[Tensor, Tensor, Tensor], Tensor] = _CatalogueSoftmax.apply
 
 
 _CLIP = 5.0

@@ -192,7 +192,7 @@ def train_recommender(
     weights: those of one process, where there is no dropout. Only a training in one process keeps snapshots.
 
     Raises:
-        DataFault: No train or no validation examples, or semantic IDs of another catalogue.
+        DataFault: No train or no validation examples.
         UsageError: Sharding is configured, and the recommender has no blocks to split.
         StorageError: The state could not be written.
     """
@@ -243,7 +243,7 @@ class _Loop:
         config, best, snapshots = self.config, self.best, self.snapshots
         stage, progress, processes = best.stage, best.progress, best.processes
         total = config.steps(len(self.task.lengths))
-        schedule = Schedule.of(config, total)
+        schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
         every = math.ceil(total / config.evaluations)
         logged, began, cost = len(progress.steps), time.monotonic(), 0.0
         written = began
@@ -336,10 +336,3 @@ def check_training(recommender: Recommender, train: Examples, valid: Examples) -
         )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
-    largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))
-    if largest >= len(recommender.sids):
-        raise DataFault(
-            f"the semantic IDs are those of another catalogue: they stand for {len(recommender.sids)} items, "
-            f"and the examples name item {largest}",
-            hint="use the table that was made for this dataset",
-        )

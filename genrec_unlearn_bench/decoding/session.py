@@ -1,14 +1,12 @@
 """Decoding sessions: next-token scores for B histories with W beams each, and what sessions on transformers share.
 
 Search needs a few hundred columns of the softmax and never the [B, W, V] logits, so a session is asked for windows.
-Beam search re-orders its beams on every level. Rather than re-ordering every layer's keys and values each time, a
-session keeps them as computed and looks them up through the beams' ancestors, once a position and layer.
+Rather than re-ordering every layer's keys and values on each level, a session keeps them as computed and looks them up
+through the beams' ancestors.
 
-Linear layers: PyTorch sends float32 products on a CPU to MKL, which keeps to AVX2 on processors that are not Intel's.
-oneDNN, which PyTorch ships as well, uses AVX-512 wherever it is there: measured on an AMD EPYC (Zen 5) it is 2.4 times
-as fast. The operator behind ``Projection`` is the one PyTorch's own compiler emits for frozen linear layers; it has no
-gradient. Where it is missing, and on every other device or type, the ordinary ``linear`` is used.
-"""
+PyTorch sends float32 products on a CPU to MKL, which keeps to AVX2 on processors that are not Intel's. oneDNN, which
+PyTorch ships as well, uses AVX-512 wherever it is there (2.4 times as fast on an AMD EPYC, Zen 5). The operator behind
+``Projection`` is the one PyTorch's own compiler emits for frozen linear layers; it has no gradient."""
 
 from __future__ import annotations
 
@@ -133,16 +131,8 @@ def mask_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return bias.masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-_TANH = "gelu_pytorch_tanh"
-_ONEDNN = {
-    "none": ("none", ""),
-    "relu": ("relu", ""),
-    "silu": ("swish", ""),
-    "swish": ("swish", ""),
-    "gelu": ("gelu", "none"),
-    "gelu_new": ("gelu", "tanh"),
-    _TANH: ("gelu", "tanh"),
-}
+_ONEDNN = {"none": ("none", ""), "relu": ("relu", ""), "silu": ("swish", ""), "gelu_new": ("gelu", "tanh")}
+"""Of T5, Qwen2 and T5 v1.1, by the names of Hugging Face."""
 
 
 class RmsNorm:
@@ -199,5 +189,5 @@ class Projection:
         if self._activation != "none":
             from transformers.activations import ACT2FN
 
-            result = ACT2FN[_TANH if self._activation == "gelu_new" else self._activation](result)
+            result = ACT2FN[self._activation.replace("gelu_new", "gelu_pytorch_tanh")](result)
         return result

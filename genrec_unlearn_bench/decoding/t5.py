@@ -1,13 +1,10 @@
 """T5 for inference: the numbers of Hugging Face's model, encoded in about half its time and decoded with many beams.
 
 Weights are regrouped so that products that read the same input become one; most are copied, so build new ones when the
-model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads.
-
-Hugging Face's ``generate`` repeats the encoder output for every beam and projects cross-attention keys and values from
-each copy; at 50 beams that is most of its work. Here they exist once a history, [B, H, S, d], and the beams are a
-dimension of the query, [B, H, W, d]. Self-attention sees at most a handful of positions. Its first one, the start
-token, is shared by all beams too; the others are kept as computed and gathered through each beam's ancestors.
-"""
+model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads. Where Hugging Face's ``generate`` projects
+cross-attention keys and values from a copy of the encoder output for every beam, here they exist once a history, [B, H,
+S, d], and the beams are a dimension of the query, [B, H, W, d]. The start token's are shared by all beams too; those of
+the other positions are kept as computed and gathered through each beam's ancestors."""
 
 from __future__ import annotations
 

@@ -1,17 +1,8 @@
 """K-means for codebooks: without empty codewords, with bounded cluster sizes, and level by level on residuals.
 
-``kmeans``: k-means++ seeding (scikit-learn's), Lloyd, re-seeding at the worst-quantised points. The Lloyd step is ours:
-scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on the machine's load; and with
-exact float64 means a point alone in its cluster leaves a residual of exactly zero.
-
-``balanced_clusters`` (LETTER): the assignment of a Lloyd step is solved exactly, as a transport of points to places.
-Every cluster offers as many places as it may hold, its first ``lower`` ones so cheap that all of them are taken.
-
-``residual_kmeans`` needs no training: each level is clustered on what the levels before it left over, after a PCA
-(``project``). GRID uses it as its default and finds it about as good as RQ-VAE.
-
-``surrogate_codebooks`` gives a table that has no codebooks the means of its own codes' items.
-"""
+The Lloyd step is ours: scikit-learn (whose k-means++ seeds it) adds up its centres by thread, under a lock, so that the
+last bits depend on the machine's load; and with exact float64 means a point alone in its cluster leaves a residual of
+exactly zero. Residual k-means needs no training; GRID uses it as its default and finds it about as good as RQ-VAE."""
 
 from __future__ import annotations
 
@@ -123,7 +114,11 @@ def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], error
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
-    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow."""
+    """[n] cluster of each point [n, D] (LETTER); every cluster holds ``lower`` to ``upper`` of them.
+
+    The assignment of a Lloyd step is solved exactly, as a transport of points to places: every cluster offers ``upper``
+    places, its first ``lower`` ones so cheap that all of them are taken.
+    """
     from sklearn.cluster import kmeans_plusplus
 
     places = points.astype(np.float64)

@@ -1,20 +1,16 @@
 """P5's indexers (Hua et al. 2023, "How to index item IDs for recommendation foundation models", arXiv 2305.06569).
 
-Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and
-neighbouring numbers share their leading pieces, so a shared prefix means shared customers. Numbers start at 1 there and
-at 1001 in OpenP5.
+Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and these
+share their leading pieces, so a shared prefix means shared customers.
 
 Collaborative: spectral clustering of the co-occurrence graph, again within every cluster that is still too large; an
-item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … in the order in
-which they are found, breadth first, and begin anew at 0 when ``tokens`` are used up, as in the official code.
-Deviations: places have tokens of their own (officially those of clusters serve again), so that a code says one kind of
-thing; a SID ends with an end code (officially the end-of-sequence token, which is scored too); items that no train user
-has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
-points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
+item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … breadth first, and
+begin anew at 0 when ``tokens`` are used up, as in the official code. Deviations: places have tokens of their own; a SID
+ends with an end code; items that no train user has had together with another one are a last cluster of their own; a
+cluster that the algorithm cannot split is cut in the order of its ids.
 
 Both read the train rows' own histories and targets alone: ``Examples.events`` is shared with valid and test rows, so
-reading it whole would leak what is to be predicted into the IDs, as P5's original numbering did.
-"""
+reading it whole would leak what is to be predicted into the IDs, as P5's original numbering did."""
 
 from __future__ import annotations
 

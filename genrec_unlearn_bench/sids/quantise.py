@@ -41,16 +41,13 @@ def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress
     """Re-encode every colliding group on the last codebook, for up to ``config.resolve_rounds`` rounds.
 
     Within a group a balanced plan over the group's distances shares out the codebook, so members move apart, not always
-    to their nearest codeword: the last level's code of a moved item is no longer the argmin of ``table.distances``.
-    Items with equal latents have equal plans and stay together (in MiniOneRec's published Industrial index 11 of the
-    15 groups left are items with equal titles). The state with the fewest excess items is kept, so the result never
-    collides more than the input. The version stays: this is still the tokenizer's output.
+    to their nearest codeword. Items with equal latents have equal plans and stay together. The state with the fewest
+    excess items is kept. The version stays: this is still the tokenizer's output.
 
     Deviation: both official codes take each row's largest entry of the plan. A group is much smaller than the codebook,
-    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: the choice hangs on
-    the last bit, far codewords win as often as near ones, and the quantisation error of the last level doubles or
-    worse. Here an item takes the nearest codeword among those it holds the largest share of and no other item with its
-    prefix has.
+    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: far codewords win as
+    often as near ones, and the quantisation error of the last level doubles or worse. Here an item takes the nearest
+    codeword among those it holds the largest share of and no other item with its prefix has.
     """
     if table.codebooks is None or table.latents is None or not config.resolve_rounds or not len(table):
         return table

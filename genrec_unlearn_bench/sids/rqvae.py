@@ -1,7 +1,6 @@
 """The RQ-VAE: an autoencoder whose latent is quantised level by level (Lee et al. 2022, as used by TIGER).
 
-Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER): MLP with ReLU, no batch
-norm, no dropout, mean squared errors over elements, losses averaged over levels. Two deviations, with reasons:
+Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER). Two deviations:
 
 - Each residual keeps its gradient to the encoder (``r - sg(c)`` at every level, as in Lee et al.'s commitment loss).
   Both official codes subtract the straight-through codeword instead, which cancels the commitment term of every level
@@ -9,12 +8,10 @@ norm, no dropout, mean squared errors over elements, losses averaged over levels
 - Features are centred and divided by one number, their root mean square, so that the weights of the loss mean the same
   for every encoder, and a reconstruction error of 1 is that of predicting the mean.
 
-Assignments may be balanced by entropic optimal transport (Sinkhorn; Cuturi 2013), as MiniOneRec and LETTER use it on
-codes. Distances are centred and scaled to [-1, 1] per problem, so ``epsilon`` means the same at every level. With
-epsilon 0.003 the kernel spans exp(+-333), which float32 cannot hold: plans are computed on logarithms, and codes, which
-a tokenizer in training asks for at every step, by scaling a float64 kernel, which takes a thirtieth of the time.
-
-Training starts from residual k-means and restarts dead codes; the best checkpoint is kept.
+Assignments may be balanced by entropic optimal transport (Sinkhorn; Cuturi 2013), as in MiniOneRec and LETTER.
+Distances are centred and scaled to [-1, 1] per problem, so ``epsilon`` means the same at every level. With epsilon
+0.003 the kernel spans exp(+-333), which float32 cannot hold: plans are computed on logarithms, and training's codes,
+needed at every step, by scaling a float64 kernel, which takes a thirtieth of the time.
 """
 
 from __future__ import annotations
@@ -164,19 +161,13 @@ def _mlp(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
 
 
 def linear(
-    inputs: int,
-    outputs: int,
-    generator: torch.Generator,
-    *,
-    bias: bool = True,
-    initialise: Callable[..., Tensor] = nn.init.xavier_normal_,
+    inputs: int, outputs: int, generator: torch.Generator, initialise: Callable[..., Tensor] = nn.init.xavier_normal_
 ) -> nn.Linear:
     """A linear layer with random weights and zero biases."""
     # By way of the meta device, because the default initialisation draws from the global generator.
-    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     initialise(layer.weight, generator=generator)
-    if bias:
-        nn.init.zeros_(layer.bias)
+    nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -225,13 +216,13 @@ _CHECK_EVERY = 5
 """Epochs between them, at least."""
 
 
-class ExtraTerms(nn.Module):
-    """Further terms of the RQ-VAE's loss; none here. Parameters of a subclass are trained along."""
+class ExtraTerms:
+    """Further terms of the RQ-VAE's loss, without parameters; none here."""
 
     def start_epoch(self, model: RqVae, epoch: int) -> None:
         """Called before every epoch, counted from 0."""
 
-    def forward(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
+    def loss(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
         """Scalar that is added to the loss of one batch; ``rows`` [B] are its places among the training rows."""
         return quantised.words.new_zeros(())
 
@@ -262,9 +253,8 @@ def fit_rqvae(
     with torch.no_grad():
         for parameter, book in zip(model.codebooks, books, strict=True):
             parameter.copy_(torch.from_numpy(book))
-    extra = (extra or ExtraTerms()).to(device)
-    learned = [*model.parameters(), *extra.parameters()]
-    optimiser = torch.optim.AdamW(learned, lr=config.lr, weight_decay=config.weight_decay)
+    extra = extra or ExtraTerms()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     dead = DeadCodes(model, config)
     shuffler = torch_generator(seed, "sids", "rqvae", "order")
     every = max(_CHECK_EVERY, math.ceil(config.epochs / _CHECKS))
@@ -279,8 +269,8 @@ def fit_rqvae(
                 group["lr"] = config.lr * min(1.0, done / config.warmup_epochs) if config.warmup_epochs else config.lr
             loss, quantised = model(inputs[batch], config.sinkhorn)
             optimiser.zero_grad(set_to_none=True)
-            (loss.total + extra(model, batch, quantised)).backward()
-            torch.nn.utils.clip_grad_norm_(learned, _CLIP)
+            (loss.total + extra.loss(model, batch, quantised)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
             optimiser.step()
             dead.count(quantised.codes)
         dead.end_epoch(model, inputs, optimiser)
@@ -307,8 +297,7 @@ class DeadCodes:
         self.used = torch.zeros_like(self.idle, dtype=torch.bool)
 
     def count(self, codes: Tensor) -> None:
-        for level in range(codes.shape[1]):
-            self.used[level, codes[:, level]] = True
+        self.used[torch.arange(codes.shape[1], device=codes.device), codes] = True
 
     def end_epoch(self, model: RqVae, inputs: Tensor, optimiser: torch.optim.Optimizer) -> None:
         """Restart what was idle for too long; ``inputs`` are the standardised training rows."""

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.backbones import training
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
-from genrec_unlearn_bench.errors import DataFault, StorageError
+from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import examples, sequences, sids
 
@@ -163,10 +163,3 @@ def test_the_folder_of_the_progress_is_used(tmp_path: Path, whole: Piece, eager:
     )
     assert progress.earlier_seconds > 0
     assert_same(Piece(model, whole.outcome, progress), whole)
-
-
-def test_semantic_ids_of_another_catalogue() -> None:
-    data = examples([[0, 1, 2, 64]])
-    model = T5Recommender.fresh(SHAPE, sids(), seed=0)
-    with pytest.raises(DataFault, match="another catalogue"):
-        train_recommender(model, CONFIG, train=data, valid=data, seed=0, device="cpu", progress=Progress())

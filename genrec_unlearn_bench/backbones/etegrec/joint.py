@@ -2,21 +2,16 @@
 
 In every cycle the tokenizer trains for one epoch with the recommender frozen; then all items get their new codes, and
 with them histories and labels; then the recommender trains with the tokenizer frozen. The best cycle by validation
-NDCG@10 is restored, tokenizer and recommender together.
+NDCG@10 is restored, both networks together.
 
-Two losses tie the networks (sec. 3.3). Sequence-item alignment (SIA, eq. 15) asks the tokenizer to give a user's
-encoded history and the item chosen next the same distribution over codes; preference-semantic alignment (PSA, eq. 16)
-draws the decoder's first state to the reconstruction of that item, and away from the others of the batch. The paper
-prints SIA with a minus sign, which would drive the distributions apart, and sums over levels; the official code adds
-it, as a mean over levels and items. The code's weights belong to the mean, so it is taken here. The sign of the
-distances is a choice (``compat_sign``). The paper's PSA sums both directions, and so does the code.
+Two losses tie them (sec. 3.3). Sequence-item alignment (SIA, eq. 15) asks the tokenizer to give a user's encoded
+history and the item chosen next the same distribution over codes; preference-semantic alignment (PSA, eq. 16) draws the
+decoder's first state to the reconstruction of that item, and away from the others of the batch. SIA is a mean over
+levels and items, added as in the official code, whose weights belong to it; PSA sums both directions.
 
-Two terms of the official loss are left out because they have no gradient: the token cross-entropy in tokenizer epochs
-(weight 0, and its labels are integers) and the reconstruction in recommender epochs (weight 0). In tokenizer epochs the
-recommender runs without dropout, and only for the rows that the alignment losses use. As in the official code, the
-recommender's schedule spans the steps of all epochs, though it takes only its own: at cycle 2 its rate ends at half the
-peak.
-"""
+Terms of the official loss without a gradient are left out. In tokenizer epochs the recommender runs without dropout,
+and only for the rows that the alignment losses use. As officially, the recommender's schedule spans the steps of all
+epochs, though it takes only its own: at cycle 2 its rate ends at half the peak."""
 
 from __future__ import annotations
 
@@ -271,8 +266,8 @@ class AlignmentHeads(nn.Module):
         super().__init__()
         generator = torch_generator(seed, "etegrec", "heads")
         normal = partial(nn.init.normal_, std=DEVIATION)
-        self.sequence = linear(width, latent, generator, initialise=normal)
-        self.preference = linear(width, vector, generator, initialise=normal)
+        self.sequence = linear(width, latent, generator, normal)
+        self.preference = linear(width, vector, generator, normal)
 
 
 def aligned(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.etegrec.backbone import EtegrecSidConfig
-from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.quantise import check_features
@@ -71,13 +71,8 @@ class LiveTokenizer:
 
     @classmethod
     def of(cls, table: SidTable, *, device: str = "cpu") -> Self:
-        """The tokenizer that ``table.network`` carries; raises DataFault for a frozen table or another's network."""
-        network = table.network
-        if network is None or not {_VECTORS, _BETA, "codebooks.0", "shift"} <= set(network):
-            raise DataFault(
-                "these semantic IDs carry no tokenizer that ETEGRec could train on",
-                hint="let the backbone etegrec make them, or freeze the table to train the recommender alone",
-            )
+        """The tokenizer that ``table.network`` carries, as ``pretrain`` made it."""
+        network = table.network or {}
         layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
         widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]
         codes, dim = network["codebooks.0"].shape

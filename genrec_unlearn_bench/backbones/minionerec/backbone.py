@@ -1,19 +1,9 @@
-"""MiniOneRec: a decoder-only language model that reads and writes semantic IDs.
+"""MiniOneRec: a decoder-only language model that reads and writes semantic IDs (arXiv 2510.24431; TRACER's MOR row).
 
-"MiniOneRec: An open-source framework for scaling generative recommendation" (arXiv 2510.24431); TRACER's MOR row. Its
-supervised stage is built here (TRACER starts from it); the reinforcement stage, about which reproductions disagree, is
-not.
-
-From scratch (``checkpoint: null``; the smoke and small scales) there is no text at all, and results call it
-"mor (from scratch)". With a checkpoint, four of five tasks carry titles, so a concept also sits in item-text samples:
-``Capability.TEXT_TASKS``.
-
-Retraining leaves out item-text samples of concept items, and the titles that remain are scrubbed of the concept's name.
-What a checkpoint's own pretraining knows of a brand stays, as it does for the original.
-
-Main deviations from the official code (others: docs/backbones.md): early stopping on validation NDCG@10,
-where the repository stops on validation loss; cosine decay for linear; prompts tokenised piece by piece.
-"""
+Its supervised stage is built here (TRACER starts from it); the reinforcement stage, about which reproductions disagree,
+is not. From scratch (``checkpoint: null``; the smoke and small scales) there is no text at all. With a checkpoint, four
+of five tasks carry titles, so a concept also sits in item-text samples: ``Capability.TEXT_TASKS``. Retraining leaves
+those of concept items out, and the titles that remain are scrubbed. Deviations: docs/backbones.md."""
 
 from __future__ import annotations
 
@@ -59,14 +49,9 @@ class NetworkShape(StrictModel):
     def of(cls, config: Any, source: str) -> NetworkShape:
         """The shape of a checkpoint's ``Qwen2Config``; raises UsageError for what decoding here does not follow."""
         rope = config.rope_parameters or {}
-        unsupported = {
-            "sliding-window attention": "sliding_attention" in (config.layer_types or ()),
-            "stretched rotary positions": rope.get("rope_type", "default") != "default",
-            f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
-        }
-        odd = " and ".join(name for name, there in unsupported.items() if there)
-        if odd:
-            said = f"the model has {odd}, which decoding does not follow"
+        stretched = rope.get("rope_type", "default") != "default"
+        if stretched or "sliding_attention" in (config.layer_types or ()) or config.hidden_act != "silu":
+            said = "the model has sliding-window attention, stretched rotary positions or another activation than silu"
             raise UsageError(said, where=source, hint="choose a plain Qwen2 or Qwen2.5 checkpoint")
         return cls(
             hidden=config.hidden_size,

@@ -74,12 +74,6 @@ def test_the_pass_has_the_loss_of_the_tokenizer_and_a_reconstruction_in_the_vect
     assert error < 0.5  # it has learnt something: the mean alone gives 1
 
 
-def test_a_foreign_network_is_refused(table: SidTable) -> None:
-    for foreign in (table.freeze(), replace(table, network={"weight": np.zeros(3, np.float32)})):
-        with pytest.raises(DataFault, match="carry no tokenizer"):
-            LiveTokenizer.of(foreign)
-
-
 def test_item_vectors_are_what_the_option_says() -> None:
     world = data()
     assert world.collaborative is not None
