@@ -37,7 +37,7 @@ MINUTES = 240
 GRACE = 90
 """Seconds before its limit at which a job is asked to stop and, where it can go on, queued again."""
 RESTARTS = 10
-"""How often a training that reached its time limit is queued again; it resumes from its last snapshot. What is no
+"""How often a training in one process that reached its time limit is queued again; it resumes from its last snapshot. What is no
 training begins its stage anew, so that more than one more attempt would only repeat the first."""
 
 UNKNOWN, GONE = "UNKNOWN", "GONE"
@@ -114,7 +114,8 @@ class SlurmSettings(SlurmOptions):
             **given["sbatch"],
         }
         named = tuple((name, value) for name, value in options.items() if value is not None)
-        restarts = RESTARTS if job.until in ("original", "retrain") else 1
+        alone = job.until in ("original", "retrain") and (wanted.gpus or 0) < 2
+        restarts = RESTARTS if alone else 1
         return Placement(wanted, named, tuple(given.get("setup", ())), restarts)
 
 
