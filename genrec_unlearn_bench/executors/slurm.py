@@ -37,8 +37,8 @@ MINUTES = 240
 GRACE = 90
 """Seconds before its limit at which a job is asked to stop and, where it can go on, queued again."""
 RESTARTS = 10
-"""How often a training in one process that reached its time limit is queued again; it resumes from its last snapshot. What is no
-training begins its stage anew, so that more than one more attempt would only repeat the first."""
+"""How often a training in one process that reached its time limit is queued again; it resumes from its last snapshot.
+What is no such training begins its stage anew, so that more than one more attempt would only repeat the first."""
 
 UNKNOWN, GONE = "UNKNOWN", "GONE"
 ENDS: tuple[str, ...] = ("CANCELLED", "COMPLETED", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED")
