@@ -205,7 +205,17 @@ def simulated_gpus(count: int = 2) -> Iterator[None]:
             attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
         return attention(query, key, value, attn_mask, *args, **kwargs)
 
-    swap = torch.__future__.get_swap_module_params_on_conversion()
+    apply = nn.Module._apply
+
+    def swapped(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+        # Parameters that two modules share stay one, as they do on a GPU.
+        before = torch.__future__.get_swap_module_params_on_conversion()
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            return apply(self, *args, **kwargs)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(before)
+
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(patch.object(torch.cuda, name, answer))
@@ -214,8 +224,7 @@ def simulated_gpus(count: int = 2) -> Iterator[None]:
         # Wrappers cannot be views of others in inference mode.
         for name in ("__enter__", "__exit__"):
             stack.enter_context(patch.object(torch.inference_mode, name, getattr(torch.no_grad, name)))
-        torch.__future__.set_swap_module_params_on_conversion(True)
-        stack.callback(torch.__future__.set_swap_module_params_on_conversion, swap)
+        stack.enter_context(patch.object(nn.Module, "_apply", swapped))
         # torch.tensor(…, device=…) makes the tensor on the CPU and copies it, by a call that the mode sees.
         torch._C._set_only_lift_cpu_tensors(True)
         stack.callback(torch._C._set_only_lift_cpu_tensors, False)
