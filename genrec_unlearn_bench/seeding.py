@@ -36,13 +36,25 @@ def torch_generator(seed: int, *names: str | int) -> torch.Generator:
 
 
 @contextmanager
-def torch_seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """torch's global generator started from ``seed`` inside the block (on CUDA that device's too), and put back
-    afterwards."""
+def generators_kept(device: str = "cpu") -> Iterator[None]:
+    """Put torch's global generators back after the block: the CPU's, and that of ``device`` where it is a GPU.
+
+    Other GPUs are left alone; on a CPU, CUDA is not started.
+    """
     import torch
 
     place = torch.device(device)
     gpus = [torch.cuda.current_device() if place.index is None else place.index] if place.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
+        yield
+
+
+@contextmanager
+def torch_seeded(seed: int, device: str = "cpu") -> Iterator[None]:
+    """torch's global generator started from ``seed`` inside the block (on CUDA that device's too), and put back
+    afterwards."""
+    import torch
+
+    with generators_kept(device):
         torch.manual_seed(seed)
         yield

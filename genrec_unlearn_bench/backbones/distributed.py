@@ -34,15 +34,18 @@ class Processes:
 
     def __init__(self, device: str) -> None:
         from accelerate import Accelerator, InitProcessGroupKwargs
+        from accelerate.state import AcceleratorState
 
         place = torch.device(device)
         on_cuda = place.type == "cuda"
-        if on_cuda and place.index is not None and launched() == 1:
-            # accelerate takes the current GPU; a launcher gives every process its own.
-            torch.cuda.set_device(place)
+        if launched() == 1:
+            # accelerate keeps the first device and precision of a process, and takes the current GPU.
+            AcceleratorState._reset_state(reset_partial_state=True)
+            if on_cuda and place.index is not None:
+                torch.cuda.set_device(place)
         waiting = [InitProcessGroupKwargs(timeout=PATIENCE)] if launched() > 1 else []
         self.accelerator = Accelerator(
-            cpu=not on_cuda, mixed_precision="bf16" if on_cuda else "no", kwargs_handlers=waiting
+            cpu=not on_cuda, mixed_precision="bf16" if trains_in_bf16(device) else "no", kwargs_handlers=waiting
         )
         self.number, self.index = int(self.accelerator.num_processes), int(self.accelerator.process_index)
         self.first = self.index == 0
@@ -69,6 +72,11 @@ class Processes:
             if parameter.grad is not None and not is_split(parameter):
                 torch.distributed.all_reduce(parameter.grad)
                 parameter.grad /= self.number
+
+
+def trains_in_bf16(device: str) -> bool:
+    """Whether recommenders are trained under bfloat16 autocast, on float32 weights: on GPUs that have it."""
+    return torch.device(device).type == "cuda" and torch.cuda.is_bf16_supported()
 
 
 def sharding_wanted() -> bool:

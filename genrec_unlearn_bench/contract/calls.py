@@ -37,7 +37,7 @@ from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import frame_in_file
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.seeding import derive, generators_kept
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
@@ -287,7 +287,7 @@ def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
     _install_audit_hook()
     _LISTENERS.append(listener)
     try:
-        with torch.random.fork_rng(), contextlib.redirect_stdout(output):
+        with generators_kept(), contextlib.redirect_stdout(output):
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(derive(SEED, "stage", "unlearned"))

@@ -108,7 +108,10 @@ class CausalSession(CachedSession):
             self._prompt.append((padded_heads(key), padded_heads(value)))
             if index + 1 < len(weights.layers):
                 query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-                mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, enable_gqa=True)
+                if query.is_cuda:
+                    # Of CUDA's kernels only the slow one takes both grouped heads and a mask.
+                    key, value = (part.repeat_interleave(weights.heads // weights.groups, 1) for part in (key, value))
+                mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, enable_gqa=not query.is_cuda)
                 states = layer.out(mixed.transpose(1, 2).reshape(batch, length, -1)).add_(states)
                 states = layer.feed_forward(states)
         rows = torch.arange(batch, device=mask.device)

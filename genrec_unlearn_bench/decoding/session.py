@@ -179,7 +179,8 @@ class Projection:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self._weight.contiguous(), None)
 
     def __call__(self, values: Tensor) -> Tensor:
-        """[..., K] -> [..., N]."""
+        """[..., K] -> [..., N], in the weight's type."""
+        values = values.to(self._weight.dtype)
         result: Tensor
         if self._packed is not None:
             kind, algorithm = _ONEDNN[self._activation]

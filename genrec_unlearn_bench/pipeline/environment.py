@@ -23,6 +23,7 @@ from packaging.utils import canonicalize_name
 
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.record import Environment
+from genrec_unlearn_bench.seeding import generators_kept
 
 PACKAGES = (
     "accelerate",
@@ -92,7 +93,7 @@ def determinism(threads: int) -> Iterator[None]:
     # Filling fresh memory only guards against reading it uninitialised, and costs time.
     memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
-        with torch.random.fork_rng():
+        with generators_kept():
             yield
     finally:
         torch.set_num_threads(before)
@@ -101,10 +102,12 @@ def determinism(threads: int) -> Iterator[None]:
 
 
 def precision(device: str) -> str:
-    """The number format that networks are trained in on a device."""
-    import torch
+    """The number formats of a device: recommenders may be trained in bfloat16, all else is computed in float32."""
+    if not device.startswith("cuda"):
+        return "fp32"
+    from genrec_unlearn_bench.backbones.distributed import trains_in_bf16
 
-    return "bf16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "fp32"
+    return "bf16 training, fp32 unlearning and evaluation" if trains_in_bf16(device) else "fp32"
 
 
 def describe(device: str, *, threads: int) -> Environment:

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.progress import Progress, launched
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.seeding import derive, generators_kept
 from genrec_unlearn_bench.store.manifest import content_key, plain
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class StageContext:
         """The object that a stored stage holds; torch's global generator is left as it was."""
 
         def load() -> Any:
-            with _forked(stage):
+            with _generators_kept(stage, self.device):
                 return stage.load(Inputs(stage, self), self.stored(stage).path)
 
         return self.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
@@ -239,7 +239,7 @@ class StageContext:
 
     def _compute(self, stage: Stage, folder: Path) -> Mapping[str, Any] | None:
         memory = enough_memory(f"the stage {stage.name!r}", device=self.device)
-        with self.progress.computing(stage.name), _forked(stage), memory:
+        with self.progress.computing(stage.name), _generators_kept(stage, self.device), memory:
             if stage.seed is not None:
                 import torch
 
@@ -275,13 +275,9 @@ class StageContext:
         return made
 
 
-def _forked(stage: Stage) -> AbstractContextManager[None]:
-    """Keep torch's global generator, which stages with a seed draw from."""
-    if stage.seed is None:
-        return nullcontext()
-    import torch
-
-    return torch.random.fork_rng()
+def _generators_kept(stage: Stage, device: str) -> AbstractContextManager[None]:
+    """Keep torch's global generators, which stages with a seed draw from."""
+    return nullcontext() if stage.seed is None else generators_kept(device)
 
 
 class Inputs:

@@ -75,7 +75,13 @@ class LetterTerms(ExtraTerms):
         self.collaborative, self.config, self.seed, self.progress = collaborative, config, seed, progress
         self.clusters: list[CodeClusters] = []
         self.generator = torch_generator(derive(seed, "sids", "letter"), "positives")
-        self.last = {"alignment": 0.0, "diversity": 0.0}
+        self._last = (torch.zeros(()), torch.zeros(()))
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The two terms of the last step; a GPU is waited for when they are read, not at each step."""
+        alignment, diversity = map(float, self._last)
+        return {"alignment": alignment, "diversity": diversity}
 
     def start_epoch(self, model: RqVae, epoch: int) -> None:
         """Cluster the codebooks anew every ``recluster_epochs`` epochs."""
@@ -99,7 +105,7 @@ class LetterTerms(ExtraTerms):
             positives = self.clusters[level].others(codes, self.generator)
             levels.append(diversity_loss(quantised.words[:, level], codes, book, positives))
         diversity = torch.stack(levels).mean()
-        self.last = {"alignment": float(alignment.detach()), "diversity": float(diversity.detach())}
+        self._last = alignment.detach(), diversity.detach()
         return self.config.alpha * alignment + self.config.beta_diversity * diversity
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -190,6 +191,7 @@ def simulated_gpus(count: int = 2) -> Iterator[None]:
         "set_rng_state": lambda *_: None,
         "reset_peak_memory_stats": lambda *_: None,
         "max_memory_allocated": lambda *_: 0,
+        "get_device_properties": lambda *_: SimpleNamespace(total_memory=80 << 30),
         "mem_get_info": lambda *_: (64 << 30, 80 << 30),
     }
     make_autocast = torch.autocast.__init__

@@ -1,6 +1,6 @@
 """Every backbone and method with ``--device cuda:1`` on simulated GPUs: no tensor is left on another device.
 
-Where training runs in float32, the numbers are those of the CPU.
+Where training runs in float32, weights are those of the CPU but for rounding.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
+from genrec_unlearn_bench.backbones.transformer import memory_shares
 from genrec_unlearn_bench.contract.check import shortened
+from genrec_unlearn_bench.pipeline.environment import determinism, precision
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import torch_seeded
+from genrec_unlearn_bench.seeding import generators_kept, torch_seeded
 from tests import planted
 from tests.devices.simulated import Simulated, simulated_gpus
 from tests.pipeline.conftest import Bench
@@ -72,7 +74,7 @@ def test_autocast_casts(gpus: None) -> None:
 
 
 def trained(device: str) -> T5Recommender:
-    shape = T5Shape(d_model=24, d_kv=6, d_ff=32, layers=1, heads=4, dropout=0.1, history_limit=4)
+    shape = T5Shape(d_model=24, d_kv=6, d_ff=32, layers=1, heads=4, dropout=0.0, history_limit=4)
     examples = planted.examples(planted.sequences(20, 7, 1))
     recommender = T5Recommender.fresh(shape, planted.sids(), seed=0, device=device)
     config = TrainingConfig(epochs=1, evaluations=1, valid_rows=10, batch_size=32)
@@ -85,6 +87,32 @@ def test_a_training_stays_on_its_gpu(gpus: None) -> None:
     found = trained("cuda:1")
     assert {parameter.device for parameter in found.module.parameters()} == {SECOND}
     assert all(bool(parameter.isfinite().all()) for parameter in found.module.parameters())
+
+
+def test_only_the_gpu_that_is_used_is_read_and_seeded(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare ``fork_rng`` reads every GPU, and starts CUDA for a run on the CPU."""
+    read: list[Any] = []
+    monkeypatch.setattr(
+        torch.cuda, "get_rng_state", lambda device="current": read.append(device) or torch.get_rng_state()
+    )
+    with determinism(1), torch_seeded(0), generators_kept("cpu"):
+        assert read == []
+    with torch_seeded(0, "cuda:1"):
+        assert [torch.device("cuda", one).index for one in read] == [1]
+
+
+def test_precision_is_told_as_it_is(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert precision("cuda:1") == "bf16 training, fp32 unlearning and evaluation"
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    assert precision("cuda:1") == precision("cpu") == "fp32"
+    found = trained("cuda:1")
+    monkeypatch.undo()
+    for name, tensor in trained("cpu").module.state_dict().items():
+        assert torch.allclose(found.module.state_dict()[name].cpu(), tensor, atol=1e-4), name
+
+
+def test_a_gpu_decodes_as_many_histories_as_its_memory_holds(gpus: None) -> None:
+    assert (memory_shares(torch.device("cpu")), memory_shares(SECOND)) == (1, 20)
 
 
 @pytest.mark.slow

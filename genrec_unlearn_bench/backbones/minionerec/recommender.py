@@ -36,7 +36,7 @@ from genrec_unlearn_bench.backbones.recommender import (
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
-from genrec_unlearn_bench.decoding.session import DecoderSession, Projection
+from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
@@ -362,10 +362,10 @@ def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
 
 
 def serving_weights(model: Any) -> CausalWeights:
-    """The weights for decoding, adapters merged, in the type of the blocks; the model is unchanged."""
+    """The weights for decoding, adapters merged, in the type of the blocks; the model is unchanged.
+
+    The head keeps its own type: logits that are rounded to bfloat16 tie.
+    """
     weights = CausalWeights(model)
-    kind = model.model.norm.weight.dtype
-    if weights.embedding.dtype != kind:
-        weights.embedding = weights.embedding.to(kind)
-        weights.head = Projection(model.lm_head.weight.detach().to(kind))
+    weights.embedding = weights.embedding.to(model.model.norm.weight.dtype)
     return weights
