@@ -95,7 +95,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "membership": ("evaluation/membership.py", *_MEASURE),
     "forget-quality": ("evaluation/forget_quality.py", *_MEASURE),
     "quantisation": ("evaluation/quantisation.py", "evaluation/quantised.py", *_MEASURE),
-    "relearning-start": ("evaluation/relearning/attack_data.py", *_MEASURE),
+    "relearning-start": ("evaluation/relearning/attack.py", *_MEASURE),
     "relearning": ("evaluation/relearning", "unlearning/lora.py", *_MEASURE),
     "u-lira": _SHADOWS,
     "u-lira-metrics": _SHADOWS,

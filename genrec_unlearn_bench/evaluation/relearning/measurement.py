@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise, product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -45,7 +44,7 @@ from genrec_unlearn_bench.seeding import numpy_generator
 if TYPE_CHECKING:
     import pandas as pd
 
-START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack_data:read_start")
+START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack:read_start")
 """Hits at step 0, in every space of the model."""
 
 
@@ -63,14 +62,11 @@ class Attack(StrEnum):
     """Retain targets alone: fine-tuning without an interest in the concept."""
 
 
-SUBSETS = MappingProxyType(
-    {Attack.FORGET_1: 0.01, Attack.FORGET_5: 0.05, Attack.FORGET_10: 0.1, Attack.FORGET_100: 1.0}
-)
+SUBSETS = {Attack.FORGET_1: 0.01, Attack.FORGET_5: 0.05, Attack.FORGET_10: 0.1, Attack.FORGET_100: 1.0}
 """Share of the attacker's concept interactions that a forget-only attack uses."""
 
 CONCEPT_SHARE = 0.2
 """Share of concept targets in a batch of ``mixed`` (TRACER, relearning experiment)."""
-
 
 DRAWS = 2000
 """Bootstrap samples."""
@@ -109,8 +105,6 @@ class RelearningConfig(StrictModel):
     """Most passes over the attack's data, over its concept interactions where it has any. At 1 % of a forget set, 2,000
     steps are thousands of passes over a handful of examples: the weights are then a function of the step size, not of
     what the model still holds. Steps beyond the limit are not taken."""
-    dropout: bool = False
-    """Train with dropout on; off, so that step 0 is exactly the model under attack."""
     adapters: bool = False
     """Attack decoder-only models through low-rank adapters, with ``adapter_lr`` in place of ``lr``. All weights of
     encoder-decoders are trained at every scale."""
@@ -130,12 +124,12 @@ class RelearningConfig(StrictModel):
         return self
 
 
+_LARGE = RelearningConfig(adapters=True, rows_at_once=15)
 _PRESETS = {
-    # A thousandth of the catalogue's size: what can be learned is learned early.
     "smoke": RelearningConfig(steps=(0, 10, 20, 40)),
     "small": RelearningConfig(),
-    "paper": RelearningConfig(adapters=True, rows_at_once=15),
-    "official": RelearningConfig(adapters=True, rows_at_once=15),
+    "paper": _LARGE,
+    "official": _LARGE,
 }
 
 RECOVERABLE = "relearning.recoverable"
