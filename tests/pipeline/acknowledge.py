@@ -36,7 +36,7 @@ _TRAINING = (
     ),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
-_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/evaluate.py")
+_MEASURE = ("evaluation/measurement.py", "pipeline/stages/evaluate.py")
 _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {

@@ -20,14 +20,17 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
-from genrec_unlearn_bench.evaluation.measured_parts import (
-    StoredParts,
+from genrec_unlearn_bench.evaluation.measurement import (
+    Measured,
+    Measurement,
+    SharedPass,
+    Subject,
     read_measured,
+    read_parts,
     run_parts,
     write_measured,
     write_parts,
 )
-from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.probing.states import untrained
 from genrec_unlearn_bench.evaluation.suites import find_measurement
@@ -165,7 +168,7 @@ def measurement_stages(
         passes = {shared.name: shared_pass(shared) for shared in measurement.passes}
         compute = partial(_measure, resolved, measurement, as_untrained)
         config = {"config": resolved.measuring[measurement.name]}
-        return stage(measurement, passes, config, compute=compute, load=lambda inputs, folder: StoredParts(folder))
+        return stage(measurement, passes, config, compute=compute, load=lambda inputs, folder: read_parts(folder))
 
     found = [find_measurement(name) for name in resolved.suite.measurements]
     return {one.name: whole(one) for one in found if one.untrained or not as_untrained}
