@@ -12,7 +12,7 @@ import math
 import mmap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,37 +36,18 @@ _NAMES: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in _TYPES.items(
 
 def write_tensors(arrays: Mapping[str, NDArray[Any]], sink: IO[bytes]) -> None:
     """Write the arrays by name. Raises ValueError for a type of number that has no name here."""
-    head, places = _layout({name: (array.dtype, array.shape) for name, array in arrays.items()})
-    sink.write(head)
-    for name in places:
-        _write(arrays[name], sink)
-
-
-class TensorFile:
-    """A new file of arrays of known types and shapes, whose rows come in blocks; rows that are never put are zero."""
-
-    def __init__(self, path: Path, shapes: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> None:
-        head, self._places = _layout(shapes)
-        self._stream = path.open("wb")
-        self._stream.write(head)
-        self._start = len(head)
-        self._stream.truncate(len(head) + max((end for _, end in self._places.values()), default=0))
-        self._shapes = dict(shapes)
-
-    def put(self, name: str, first: int, rows: NDArray[Any]) -> None:
-        """Write ``rows`` as the array's rows from ``first`` on."""
-        dtype, shape = self._shapes[name]
-        if rows.dtype != dtype or rows.shape[1:] != shape[1:] or first + len(rows) > shape[0]:
-            raise ValueError(f"rows {rows.dtype}{list(rows.shape)} do not fit {name}, {dtype}{list(shape)}")
-        width = math.prod(shape[1:]) * dtype.itemsize
-        self._stream.seek(self._start + self._places[name][0] + first * width)
-        _write(rows, self._stream)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *fault: object) -> None:
-        self._stream.close()
+    rank = {name: place for place, name in enumerate(_TYPES.values())}
+    header: dict[str, object] = {}
+    end = 0
+    ordered = sorted(arrays.items(), key=lambda entry: (rank[_type(entry[1].dtype)], entry[0]))
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _type(array.dtype), "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    sink.write(len(text).to_bytes(8, "little") + text)
+    for _, array in ordered:
+        sink.write(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).data)
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
@@ -86,31 +67,10 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     return {name: _array(body, start, size, entry) for name, entry in header.items()}
 
 
-def _layout(
-    shapes: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]],
-) -> tuple[bytes, dict[str, tuple[int, int]]]:
-    """What stands before the arrays, and where each begins and ends behind it, in the order of the file."""
-    rank = {name: place for place, name in enumerate(_TYPES.values())}
-    header: dict[str, object] = {}
-    places: dict[str, tuple[int, int]] = {}
-    end = 0
-    for name, (dtype, shape) in sorted(shapes.items(), key=lambda entry: (rank[_type(entry[1][0])], entry[0])):
-        begin, end = end, end + math.prod(shape) * dtype.itemsize
-        header[name] = {"dtype": _type(dtype), "shape": list(shape), "data_offsets": [begin, end]}
-        places[name] = begin, end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text, places
-
-
 def _type(dtype: np.dtype[Any]) -> str:
     if (found := _TYPES.get(dtype.newbyteorder("<"))) is None:
         raise ValueError(f"arrays of {dtype} are not stored")
     return found
-
-
-def _write(array: NDArray[Any], sink: IO[bytes]) -> None:
-    sink.write(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).data)
 
 
 def _header(stream: IO[bytes], size: int) -> tuple[dict[str, Any], int]:

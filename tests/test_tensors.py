@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from safetensors.numpy import load, save
 
 from genrec_unlearn_bench import tensors
-from genrec_unlearn_bench.tensors import TensorFile, read_tensors, write_tensors
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 _arrays = st.sampled_from(["<i8", "<f8", "<f4", "<i4", "u1", "?"]).flatmap(
     lambda kind: arrays(np.dtype(kind), array_shapes(max_dims=3, min_side=0, max_side=5))
@@ -83,19 +83,6 @@ def test_damage_raises_or_leaves_arrays_of_the_right_size(tmp_path_factory, data
     except ValueError:
         return
     assert sum(array.nbytes for array in found.values()) <= len(whole)
-
-
-def test_rows_put_in_blocks_are_the_whole(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    content = {"a": generator.random((7, 3)), "b": generator.integers(0, 9, (5, 2)).astype(np.int32)}
-    with TensorFile(tmp_path / "file", {name: (array.dtype, array.shape) for name, array in content.items()}) as file:
-        for name, array in content.items():
-            for first in (4, 0, 2):
-                file.put(name, first, array[first : first + 2])
-        file.put("a", 6, content["a"][6:])
-        with pytest.raises(ValueError, match="do not fit"):
-            file.put("b", 4, content["b"][:2])
-    assert (tmp_path / "file").read_bytes() == save(content)
 
 
 def test_a_type_without_a_name_is_refused() -> None:

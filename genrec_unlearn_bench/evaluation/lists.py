@@ -18,7 +18,7 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
-from genrec_unlearn_bench.tensors import TensorFile, read_tensors
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
@@ -29,7 +29,6 @@ Lists = Mapping[tuple[Group, int], Ranking]
 CHUNK = 512
 """Rows compared at a time: [rows, k, k] comparisons are held in memory."""
 SIMILARITY_CHUNK = 2048
-"""Lists whose items are compared with the target at a time: ten rows of features each are held in memory."""
 
 _SIMILARITIES = {
     "similarity.first": "first_similarity",
@@ -58,24 +57,21 @@ class GroupLists:
         return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
-def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[int, int]) -> TensorFile:
-    """An open file for the lists of groups of so many test examples, of so many places at each beam."""
-    kinds: dict[str, np.dtype[Any]] = {"items": np.dtype(np.int32), "log_probs": np.dtype(np.float32)}
-    shapes = {
-        f"{_array_name(group, beam)}.{name}": (kind, (examples, width))
-        for group, examples in rows.items()
-        for beam, width in widths.items()
-        for name, kind in kinds.items()
-    }
-    return TensorFile(path, shapes)
-
-
-def put_lists(file: TensorFile, lists: GroupLists) -> None:
-    """Write the lists of a group, or of a block of it, to their rows of the file; -1 where a list has ended."""
+def list_arrays(lists: GroupLists) -> dict[str, NDArray[Any]]:
+    """The lists of a group, or of a block of it, as arrays of the file; -1 where a list has ended."""
+    arrays: dict[str, NDArray[Any]] = {}
     for beam, ranking in lists.rankings.items():
         name = _array_name(lists.group, beam)
-        file.put(f"{name}.items", lists.first, ranking.items.astype(np.int32))
-        file.put(f"{name}.log_probs", lists.first, ranking.log_probs.astype(np.float32))
+        arrays[f"{name}.items"] = ranking.items.astype(np.int32)
+        arrays[f"{name}.log_probs"] = ranking.log_probs.astype(np.float32)
+    return arrays
+
+
+def write_lists(blocks: Sequence[Mapping[str, NDArray[Any]]], path: Path) -> None:
+    """Write the arrays of blocks; those of one name follow each other."""
+    names = dict.fromkeys(name for block in blocks for name in block)
+    with path.open("wb") as sink:
+        write_tensors({name: np.concatenate([one[name] for one in blocks if name in one]) for name in names}, sink)
 
 
 def read_lists(path: Path) -> Lists:
@@ -156,13 +152,13 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
     first, mean = np.full(len(lists), np.nan), np.full(len(lists), np.nan)
     if lists.shape[1] == 0:
         return first, mean
-    norms = _norms(features, lists, targets)
     for start in range(0, len(lists), SIMILARITY_CHUNK):
         rows = slice(start, start + SIMILARITY_CHUNK)
-        items, wanted = lists[rows], targets[rows]
-        known = np.where(items >= 0, items, 0)
-        products = np.einsum("mkd,md->mk", features[known].astype(np.float64), features[wanted].astype(np.float64))
-        scale = norms[known] * norms[wanted][:, None]
+        items = lists[rows]
+        listed = features[np.where(items >= 0, items, 0)].astype(np.float64)
+        wanted = features[targets[rows]].astype(np.float64)
+        products = np.einsum("mkd,md->mk", listed, wanted)
+        scale = np.linalg.norm(listed, axis=2) * np.linalg.norm(wanted, axis=1)[:, None]
         valid = (items >= 0) & (scale > 0)
         cosines = np.clip(products / np.where(valid, scale, 1.0), -1.0, 1.0)
         first[rows] = np.where(valid[:, 0], cosines[:, 0], np.nan)
@@ -170,16 +166,6 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
         total = np.where(valid, cosines, 0.0).sum(axis=1)
         mean[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return first, mean
-
-
-def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) -> FloatArray:
-    """[N] lengths of the rows that are looked at, 0 elsewhere: the lists of a large catalogue name few of its items."""
-    rows = np.union1d(lists[lists >= 0], targets)
-    out = np.zeros(len(features))
-    for start in range(0, len(rows), SIMILARITY_CHUNK):
-        part = rows[start : start + SIMILARITY_CHUNK]
-        out[part] = np.linalg.norm(features[part].astype(np.float64), axis=1)
-    return out
 
 
 def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:

@@ -16,12 +16,12 @@ from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.lists import (
     GroupLists,
     jensen_shannon,
+    list_arrays,
     list_change,
-    list_file,
-    put_lists,
     read_lists,
     trec_qrels,
     trec_run,
+    write_lists,
 )
 from genrec_unlearn_bench.evaluation.metric import Group
 from tests.evaluation.planted import examples, lists
@@ -32,17 +32,14 @@ def group(of: Group, rows: list[list[int]]) -> GroupLists:
     return GroupLists(of, part, part.histories(), {beam: lists(rows, beam) for beam in (10, 50)})
 
 
-def write_lists(groups: list[GroupLists], path: Path) -> None:
-    widths = {beam: ranking.items.shape[1] for beam, ranking in groups[0].rankings.items()}
-    with list_file(path, {of.group: len(of.examples) for of in groups}, widths) as file:
-        for of in groups:
-            put_lists(file, of)
+def write(groups: list[GroupLists], path: Path) -> None:
+    write_lists([list_arrays(of) for of in groups], path)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     place = tmp_path / "lists.safetensors"
-    write_lists([group(Group.FORGET, [[3, 1, 2], [], [7]]), group(Group.RETAIN, [])], place)
+    write([group(Group.FORGET, [[3, 1, 2], [], [7]]), group(Group.RETAIN, [])], place)
     return place
 
 
@@ -59,7 +56,7 @@ def test_lists_come_back(path: Path) -> None:
 
 def test_the_same_lists_are_the_same_bytes(path: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    write_lists([group(Group.FORGET, [[3, 1, 2], [], [7]]), group(Group.RETAIN, [])], again)
+    write([group(Group.FORGET, [[3, 1, 2], [], [7]]), group(Group.RETAIN, [])], again)
     assert again.read_bytes() == path.read_bytes()
 
 
@@ -67,7 +64,7 @@ def test_a_ranker_without_a_beam_keeps_all_its_places(tmp_path: Path) -> None:
     wide = lists([list(range(50))], 50)
     part = examples([[1]], [0])
     both = [GroupLists(of, part, part.histories(), {10: wide, 50: wide}) for of in (Group.FORGET, Group.RETAIN)]
-    write_lists(both, tmp_path / "lists")
+    write(both, tmp_path / "lists")
     found: Ranking = read_lists(tmp_path / "lists")[Group.RETAIN, 10]
     assert found.items.tolist() == [list(range(50))]
 
