@@ -177,7 +177,7 @@ def test_wrong_calls(weighing: type[Weighing]) -> None:
     with pytest.raises(UsageError, match="core measurements alone"):
         resolve(call.model_copy(update={"suite": "core"}))
     with pytest.raises(UnknownName, match="probing"):
-        resolve(call.model_copy(update={"measure_set": {"probing.layers": 1}}))
+        resolve(call.model_copy(update={"measure_set": {"probing.splits": 0}}))
     with pytest.raises(ConfigError, match="fact"):
         resolve(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
 

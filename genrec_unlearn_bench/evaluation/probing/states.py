@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.likelihood import resting
 
-POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
+POSITIVES = {"smoke": 500, "small": 2000, "paper": 4000, "official": 4000}
 """Most positives by scale, of interactions and of places in histories alike."""
 MATCHES = 4
 """Most negatives for each positive of a level-1 code. Many cannot be used, because their item or user is in another
