@@ -36,15 +36,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import npo_loss, reference_nll, sequence_nll, token_nll
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, npo_loss, reference_nll, sequence_nll, token_nll
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import LEARNING_RATES, Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
+from genrec_unlearn_bench.unlearning.search import LEARNING_RATES
 
 Priority = Literal["forget", "retain", "none"]
 TINY = 1e-30
@@ -84,7 +80,7 @@ class Blur(UnlearningMethod[BlurConfig]):
 
     name = "blur"
     Config = BlurConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "blur-forget-upper": {"priority": "retain"},
         "blur-pen": {"priority": "none"},
         "blur-rmu": {"losses": "rmu", "lr": 1e-3},
@@ -99,7 +95,7 @@ class Blur(UnlearningMethod[BlurConfig]):
         pair = (self._rmu if config.losses == "rmu" else self._npo)(recommender, model, request)
         cosines: list[float] = []
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             weights: dict[str, Any] = {"gamma": config.gamma, "priority": config.priority}
             terms = combine(pair.trained, lambda: pair.forget(batch), lambda: pair.retain(batch), **weights)
             cosines.append(terms["cosine"])
@@ -113,11 +109,11 @@ class Blur(UnlearningMethod[BlurConfig]):
         reference = reference_nll(original, request.train.forget)
 
         def forget(batch: PairedBatch) -> Tensor:
-            nll = sequence_nll(model.forward(batch.forget.histories(model.history_limit), batch.forget.targets))
+            nll = sequence_nll(forward(model, batch.forget))
             return npo_loss(nll, reference[torch.from_numpy(batch.forget_rows).to(nll.device)], self.config.beta)
 
         def retain(batch: PairedBatch) -> Tensor:
-            return token_nll(model.forward(batch.retain.histories(model.history_limit), batch.retain.targets))
+            return token_nll(forward(model, batch.retain))
 
         return _Pair([p for p in model.module.parameters() if p.requires_grad], forget, retain)
 

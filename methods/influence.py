@@ -28,15 +28,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.cpu_layers import twice_differentiable
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, eval_mode
+from genrec_unlearn_bench.backbones.recommender import StepOutput, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, MethodConfig, Progress, Recommender, UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import at_most, example_batches
 from genrec_unlearn_bench.unlearning.search import Search
 
@@ -143,7 +141,7 @@ def summed_gradient(model: Recommender, part: Examples, parameters: Sequence[nn.
     """Σ ∇ℓ(x, y) over the examples; ℓ is the mean NLL of the target's tokens, in nats."""
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for batch in example_batches(part, size):
-        output = model.forward(batch.histories(model.history_limit), batch.targets)
+        output = forward(model, batch)
         loss = token_nll(output) * len(batch)
         for value, more in zip(total, _gradients(loss, parameters), strict=True):
             value.add_(more)
@@ -159,7 +157,7 @@ def gauss_newton(
     """
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for batch in example_batches(part, size):
-        output = model.forward(batch.histories(model.history_limit), batch.targets)
+        output = forward(model, batch)
         dual = torch.zeros_like(output.logits, requires_grad=True)
         pulled = torch.autograd.grad(output.logits, parameters, dual, create_graph=True, allow_unused=True)
         used = [(each, own) for each, own in zip(pulled, vector, strict=True) if each is not None]

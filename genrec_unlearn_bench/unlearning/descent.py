@@ -26,9 +26,13 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
 
-Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
-"""Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
-among them."""
+__all__ = ["DescentConfig", "PairedBatch", "Phase", "Search", "Step", "Terms", "backward", "descend", "planned_steps"]
+
+Terms = Mapping[str, Tensor | float]
+"""Loss terms of a step by name, for the log."""
+
+Step = Callable[[PairedBatch], Terms]
+"""Adds the gradients of one batch to ``.grad`` (empty before)."""
 
 STAGE = "unlearn"
 CEILING_ROWS = 512
