@@ -45,9 +45,16 @@ from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     majority_signs,
     matched_pairs,
 )
-from genrec_unlearn_bench.unlearning.dictionaries.edit_search import Effect, Gauge, search_cells, target_probability
 from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, sae_dictionaries
-from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, Feature, neuron_dictionaries
+from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import (
+    Editor,
+    Effect,
+    Feature,
+    Gauge,
+    neuron_dictionaries,
+    search_cells,
+    target_probability,
+)
 from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
@@ -91,8 +98,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
             dictionaries = sae_dictionaries(recommender, request, groups.retain, config, progress)
         else:
             dictionaries = neuron_dictionaries(recommender)
-        body = anatomy(recommender)
-        blocks = [block for block in body.blocks if block.name in dictionaries]
+        blocks = [block for block in anatomy(recommender).blocks if block.name in dictionaries]
         progress.note("applicable", bool(blocks))
         progress.note("layers", [block.name for block in blocks])
         if not blocks or not len(request.train.forget):
