@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -140,9 +140,14 @@ def read_results(
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
     found = load_result_set(folders or (), published=published, skip_broken=skip_broken, protocol=protocol)
-    for line in first_lines([f"left out: {fault}" for fault in found.faults]):
-        print_line(line, stderr=True)
+    print_faults(found.faults)
     return found
+
+
+def print_faults(faults: Iterable[str]) -> None:
+    """Name records that cannot be read on stderr."""
+    for line in first_lines([f"left out: {fault}" for fault in faults]):
+        print_line(line, stderr=True)
 
 
 def selection(*names: Sequence[str] | None) -> Selection:

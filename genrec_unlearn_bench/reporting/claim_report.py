@@ -227,7 +227,7 @@ def _no_block(claim: Claim, evidence: Sequence[Evidence], claims: Claims) -> lis
 
 
 def claims_document(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> dict[str, Any]:
-    """What ``bench claims --json`` prints."""
+    """What ``bench results claims --json`` prints."""
     return {
         "kind": "genrec-unlearn-bench claims",
         "schema_version": SCHEMA_VERSION,
@@ -251,7 +251,7 @@ def claims_markdown(tested: Sequence[CheckedClaim], protocol: StatisticsProtocol
     rows = "".join(f"\n| {each.claim.number} | {each.claim.title} | {each.verdict.value} |" for each in tested)
     out = [
         "# The paper's claims, tested",
-        "<!-- Made by `bench claims --out docs/claims.md`: edit leaderboard/claims.yaml, or run more. -->",
+        "<!-- Made by `bench results claims --out docs/claims.md`: edit leaderboard/claims.yaml, or run more. -->",
         how_text(tested, protocol),
         f"| | claim | verdict |\n|---|---|---|{rows}",
     ]

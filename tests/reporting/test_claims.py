@@ -190,9 +190,9 @@ def test_the_claims_are_well_formed() -> None:
 
 
 def test_the_page_is_what_the_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a meant change: ``bench claims --out docs/claims.md`` in a folder without results."""
+    """After a meant change: ``bench results claims --out docs/claims.md`` in a folder without results."""
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["claims", "--out", "claims.md"])
+    done = CliRunner().invoke(app, ["results", "claims", "--out", "claims.md"])
     assert done.exit_code == 0, done.output
     assert Path("claims.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
@@ -200,14 +200,15 @@ def test_the_page_is_what_the_command_writes(tmp_path: Path, monkeypatch: pytest
 def test_the_command_fits_a_terminal_and_names_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    for words in (["claims"], ["claims", "1", "17"]):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, done.output
-        lines = [line for line in done.stdout.splitlines() if not line.startswith("  `bench ")]
-        assert max(map(len, lines)) <= 80
-    document = json.loads(CliRunner().invoke(app, ["claims", "5", "--json"]).stdout)
+    done = CliRunner().invoke(app, ["results", "claims"])
+    assert done.exit_code == 0, done.output
+    assert max(len(line) for line in done.stdout.splitlines() if line.startswith(" ")) <= 80
+    in_full = CliRunner().invoke(app, ["results", "claims", "1", "17"]).stdout
+    assert in_full.startswith("1. ")
+    assert "\n17. " in in_full
+    document = json.loads(CliRunner().invoke(app, ["results", "claims", "5", "--json"]).stdout)
     evidence = document["claims"][0]["evidence"]
     assert any("industrial-brand/tiger/tracer/" in place for each in evidence for place in each["records"])
-    wrong = CliRunner().invoke(app, ["claims", "24"])
+    wrong = CliRunner().invoke(app, ["results", "claims", "24"])
     assert wrong.exit_code == 2
     assert "24" in wrong.stderr
