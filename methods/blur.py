@@ -28,8 +28,7 @@ the given pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -47,11 +46,7 @@ TINY = 1e-30
 """Squared norm below which a gradient counts as 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    trained: list[nn.Parameter]
-    forget: Callable[[PairedBatch], Tensor]
-    retain: Callable[[PairedBatch], Tensor]
+Term = Callable[[PairedBatch], Tensor]
 
 
 class BlurConfig(DescentConfig):
@@ -92,20 +87,22 @@ class Blur(UnlearningMethod[BlurConfig]):
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
         model = recommender.clone()
-        pair = (self._rmu if config.losses == "rmu" else self._npo)(recommender, model, request)
+        trained, forget, retain = (self._rmu if config.losses == "rmu" else self._npo)(recommender, model, request)
         cosines: list[float] = []
 
         def step(batch: PairedBatch) -> Terms:
-            weights: dict[str, Any] = {"gamma": config.gamma, "priority": config.priority}
-            terms = combine(pair.trained, lambda: pair.forget(batch), lambda: pair.retain(batch), **weights)
+            losses = (lambda: forget(batch)), (lambda: retain(batch))
+            terms = combine(trained, *losses, gamma=config.gamma, priority=config.priority)
             cosines.append(terms["cosine"])
             return terms
 
-        descend(model, request, config, step, progress, parameters=pair.trained)
+        descend(model, request, config, step, progress, parameters=trained)
         progress.note("cosine_mean", float(np.mean(cosines)) if cosines else None)
         return model
 
-    def _npo(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
+    def _npo(
+        self, original: Recommender, model: Recommender, request: ForgetRequest
+    ) -> tuple[list[nn.Parameter], Term, Term]:
         reference = reference_nll(original, request.train.forget)
 
         def forget(batch: PairedBatch) -> Tensor:
@@ -115,12 +112,14 @@ class Blur(UnlearningMethod[BlurConfig]):
         def retain(batch: PairedBatch) -> Tensor:
             return token_nll(forward(model, batch.retain))
 
-        return _Pair([p for p in model.module.parameters() if p.requires_grad], forget, retain)
+        return [p for p in model.module.parameters() if p.requires_grad], forget, retain
 
-    def _rmu(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
+    def _rmu(
+        self, original: Recommender, model: Recommender, request: ForgetRequest
+    ) -> tuple[list[nn.Parameter], Term, Term]:
         config = self.config
         steering = Steering(original, request, kappa=config.kappa)
-        return _Pair(
+        return (
             steering.parameters(model),
             lambda batch: steering.forget(model, batch.forget),
             lambda batch: config.alpha * steering.retain(model, batch.retain),

@@ -96,9 +96,6 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
         progress.note("pairs", count)
         progress.note("pairs_skipped", pairs.skipped)
         progress.note("positions_that_differ", pairs.differ.mean(0).tolist() if count else [])
-        if count < LEAST:
-            few = f"repnoise: only {count} pairs; with so few, the noise term is mostly the bias of its estimate"
-            progress.info(few)
         generator = torch_generator(request.seed, "noise")
         body = anatomy(model)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
@@ -75,27 +75,16 @@ def write_lists(blocks: Sequence[Mapping[str, NDArray[Any]]], path: Path) -> Non
 
 
 def read_lists(path: Path) -> Lists:
-    """Read a file of ranked lists. Raises CorruptArtefact for anything else than such a file."""
-    try:
-        arrays = read_tensors(path)
-        pairs = {(group, beam): _array_name(group, beam) for group in TEST_GROUPS for beam in BEAMS}
-        return {pair: _ranking(arrays[f"{name}.items"], arrays[f"{name}.log_probs"]) for pair, name in pairs.items()}
-    except (OSError, KeyError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"the ranked lists cannot be read: {type(fault).__name__}: {fault}",
-            where=str(path),
-            hint="remove the folder that the file lies in, and run the run's command again",
-        ) from None
+    arrays = read_tensors(path)
+    found: dict[tuple[Group, int], Ranking] = {}
+    for group, beam in product(TEST_GROUPS, BEAMS):
+        name = _array_name(group, beam)
+        found[group, beam] = Ranking(arrays[f"{name}.items"].astype(np.int64), arrays[f"{name}.log_probs"])
+    return found
 
 
 def _array_name(group: Group, beam: int) -> str:
     return f"{group.value}.beam{beam}"
-
-
-def _ranking(items: NDArray[np.generic], log_probs: NDArray[np.generic]) -> Ranking:
-    if items.ndim != 2 or items.shape != log_probs.shape or items.dtype != np.int32 or log_probs.dtype != np.float32:
-        raise ValueError(f"items {items.dtype}{list(items.shape)}, log-probabilities {list(log_probs.shape)}")
-    return Ranking(items.astype(np.int64), np.asarray(log_probs, dtype=np.float32))
 
 
 def jensen_shannon(first: Ranking, second: Ranking) -> FloatArray:
@@ -150,8 +139,6 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
     nothing is left, or where the target has no text.
     """
     first, mean = np.full(len(lists), np.nan), np.full(len(lists), np.nan)
-    if lists.shape[1] == 0:
-        return first, mean
     for start in range(0, len(lists), SIMILARITY_CHUNK):
         rows = slice(start, start + SIMILARITY_CHUNK)
         items = lists[rows]

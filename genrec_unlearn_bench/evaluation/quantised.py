@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def quantised_ranks(
         raise NotMeasurable("there are no test examples")
     bits = next(recommender.module.parameters()).element_size() * 8
     if scheme is not None:
-        recommender = quantised(recommender, rounding_of(scheme))
         bits = 8 if scheme == "int8" else 4
+        recommender = quantised(recommender, normal_float if scheme == "nf4" else partial(round_to_nearest, bits=bits))
     recommender.module.eval()
     most = len(test.retain) if retain_examples is None else retain_examples
     retain = at_most(test.retain, most, subject.seed, "quantisation", "retain")
@@ -68,8 +69,7 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
     copy = recommender.clone()
     done: set[int] = set()
     with torch.no_grad():
-        for part in _adapted(copy.module):
-            adapter: Any = part
+        for adapter in _adapted(copy.module):
             if not adapter.merged and not adapter.disable_adapters:
                 adapter.merge()
         for layer in linear_layers(copy.module):
@@ -87,7 +87,7 @@ def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
             yield part
 
 
-def _adapted(module: nn.Module) -> list[nn.Module]:
+def _adapted(module: nn.Module) -> list[Any]:
     return [part for part in module.modules() if hasattr(part, "get_delta_weight")]
 
 
@@ -117,10 +117,3 @@ def normal_float(weight: Tensor) -> Tensor:
     packed, state = kernels.quantize_4bit(weight.contiguous(), blocksize=BLOCK, quant_type="nf4")
     restored: Tensor = kernels.dequantize_4bit(packed, state)
     return restored.to(weight.dtype)
-
-
-def rounding_of(scheme: str) -> Callable[[Tensor], Tensor]:
-    if scheme == "nf4":
-        return normal_float
-    bits = int(scheme.removeprefix("int"))
-    return lambda weight: round_to_nearest(weight, bits)

@@ -254,10 +254,9 @@ def _note(trace: AttackTrace, *, copied: bool) -> str | None:
     sentences = [_ONE_SPACE] if copied else []
     steps, planned = trace.steps.tolist(), trace.planned.tolist()
     if len(steps) < len(planned):
-        following, last = trace.passes[len(steps)], trace.passes[-1]
+        step, passes = planned[len(steps)], trace.passes[len(steps)]
         sentences.append(
-            f"the attack ends after {steps[-1]} of {planned[-1]} steps: {planned[len(steps)]} would be {following:.0f} "
-            f"passes over its data, {planned[-1]} would be {last:.0f}"
+            f"the attack ends after {steps[-1]} of {planned[-1]} steps: {step} are {passes:.0f} passes over its data"
         )
     return "; ".join(sentences) or None
 
