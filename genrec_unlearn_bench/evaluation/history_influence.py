@@ -33,14 +33,12 @@ if TYPE_CHECKING:
 def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> dict[str, NDArray[Any]]:
     """Decode the qualifying histories of one group without their concept items, and without matched retain items.
 
-    Beam 50; the "with" side is the list already decoded. Both drops start from the history cut to what the model reads,
-    so that the two inputs differ in nothing but the dropped items. The pairs are the same for all methods of a seed: a
-    model that is served without the concept items (``filter-history``) scores exactly 0 for the forget drop, and loses
-    the same retain items as the others.
+    Returns columns of the per-user table, all [M]: ``concept_in_history``, and ``js_*`` and ``change_*``
+    (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
 
-    Returns:
-        Columns of the per-user table, all [M]: ``concept_in_history``, and ``js_*`` (Jensen-Shannon divergence) and
-        ``change_*`` (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
+    Both drops start from the history cut to what the model reads, so that the inputs differ in nothing but the dropped
+    items. The pairs are the same for all methods of a seed: a model that is served without the concept items
+    (``filter-history``) scores exactly 0 for the forget drop, and loses the same retain items as the others.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
     from genrec_unlearn_bench.evaluation.decode import decode

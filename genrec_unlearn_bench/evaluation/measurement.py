@@ -181,6 +181,9 @@ class IntervalEstimate:
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
 
+    def metric(self, name: str, group: Group, *, n: int | None = None, note: str | None = None) -> MetricValue:
+        return number(name, group, self.value, n=self.n if n is None else n, interval=self.interval, note=note)
+
     def columns(self, name: str) -> dict[str, float]:
         """``name``, ``name_low`` and ``name_high`` of a curve."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
@@ -197,14 +200,13 @@ def number(
     value: float,
     *,
     n: int | None = None,
-    sd: float | None = None,
     interval: tuple[float, float] | None = None,
     note: str | None = None,
 ) -> MetricValue:
     """A measured value; one that is not finite becomes None with a note."""
     if not np.isfinite(value):
         return MetricValue(metric=metric, group=group, value=None, n=n, note=note or f"the value is {value}")
-    return MetricValue(metric=metric, group=group, value=float(value), n=n, sd=sd, interval=interval, note=note)
+    return MetricValue(metric=metric, group=group, value=float(value), n=n, interval=interval, note=note)
 
 
 def unmeasured(specs: Iterable[MetricSpec], reason: str) -> tuple[MetricValue, ...]:

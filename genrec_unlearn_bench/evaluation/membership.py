@@ -33,7 +33,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
     References,
     Subject,
     independent_oracles,
-    number,
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
@@ -177,7 +176,7 @@ def _value(name: str, group: Group, run: Measured, oracles: Sequence[Measured]) 
             found = rate(*scores)
     except NotMeasurable as fault:
         return MetricValue(metric=name, group=group, value=None, note=fault.what)
-    return number(name, group, found.value, n=sum(map(len, scores)), interval=found.interval)
+    return found.metric(name, group, n=sum(map(len, scores)))
 
 
 def _scores_of(model: Measured, space: str, score: str, group: Group, oracles: Sequence[Measured]) -> MemberScores:

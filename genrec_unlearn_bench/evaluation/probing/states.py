@@ -4,10 +4,8 @@ The examples are the same for every model of a seed. Positives are forget-train 
 ones whose target has the same level-1 code. The control tasks find their pseudo-concepts among the negatives, so that
 they need no states of their own.
 
-Four sites. ``prompt``: the state from which the first token of the answer is predicted (T5: the decoder's first
-position; causal models: the prompt's last). ``pooled``: mean over the input positions (of T5's encoder, of a causal
-prompt). ``history``: mean over the positions of one item of the history. ``embedding``: mean of an item's token
-embeddings. No site sees the target. For the numbers of layers see ``measurement.FIRST_LAYER``.
+The sites are ``measurement.SITES``; the prompt's state is that of T5's first decoder position, or of a causal prompt's
+last. No site sees the target.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
     References,
     SharedPass,
     Subject,
-    number,
     unmeasured,
     values_or_reason,
 )
@@ -192,8 +191,7 @@ def _recoverable(own: Mapping[str, Measured], references: References) -> MetricV
     best = max(found, key=lambda place: float(found[place][0].max()))
     highest = np.stack([sampled.max(axis=1) for _, sampled in found.values()])
     estimate = _estimate(float(found[best][0].max()), highest.max(axis=0), n)
-    note = f"by {best}, of {len(found)} attacks"
-    return number(RECOVERABLE, Group.FORGET, estimate.value, n=n, interval=estimate.interval, note=note)
+    return estimate.metric(RECOVERABLE, Group.FORGET, note=f"by {best}, of {len(found)} attacks")
 
 
 def spaces(subject: Subject) -> tuple[Space, ...]:
@@ -219,7 +217,7 @@ def _values(
     hits, n = int(trace.train[-1].sum()), trace.train.shape[1]
 
     def value(spec: MetricSpec, found: IntervalEstimate) -> MetricValue:
-        return number(spec.name, Group.FORGET, found.value, n=n, interval=found.interval, note=note)
+        return found.metric(spec.name, Group.FORGET, n=n, note=note)
 
     def compared() -> list[MetricValue]:
         models = trace, *_references(references, attack, space)
