@@ -97,11 +97,8 @@ class Influence(UnlearningMethod[InfluenceConfig]):
                 shift = config.damping * largest
                 return [each + shift * own for each, own in zip(curvature(vector), vector, strict=True)]
 
-            def report(done: int, residual: float) -> None:
-                progress.log("solve", done, {"residual": residual})
-
             limits = config.iterations, config.tolerance
-            step, iterations, residual = conjugate_gradients(damped, target, *limits, report=report)
+            step, iterations, residual = conjugate_gradients(damped, target, *limits, progress)
             predicted = 0.5 * dot(step, curvature(step))
         scale = min(config.scale, math.sqrt(config.max_kl / max(predicted, 1e-30)))
         notes = {"iterations": iterations, "residual": residual, "scale": scale, "predicted_kl": scale**2 * predicted}
@@ -195,17 +192,9 @@ def largest_eigenvalue(matrix: Callable[[Vector], Vector], like: Sequence[Tensor
 
 
 def conjugate_gradients(
-    matrix: Callable[[Vector], Vector],
-    target: Vector,
-    iterations: int,
-    tolerance: float,
-    *,
-    report: Callable[[int, float], None] = lambda done, residual: None,
+    matrix: Callable[[Vector], Vector], target: Vector, iterations: int, tolerance: float, progress: Progress
 ) -> tuple[Vector, int, float]:
-    """Solution for a positive definite matrix, number of iterations, and relative residual.
-
-    ``report`` is told the number of every iteration, from 1, and the relative residual after it.
-    """
+    """Solution for a positive definite matrix, number of iterations, and relative residual, which is logged."""
     solution = [torch.zeros_like(each) for each in target]
     residual, direction = ([each.clone() for each in target] for _ in range(2))
     start = square = dot(residual, residual)
@@ -218,7 +207,7 @@ def conjugate_gradients(
             known.add_(along, alpha=length)
             rest.sub_(moved, alpha=length)
         before, square = square, dot(residual, residual)
-        report(done + 1, math.sqrt(square / start))
+        progress.log("solve", done + 1, {"residual": math.sqrt(square / start)})
         direction = [rest + (square / before) * along for rest, along in zip(residual, direction, strict=True)]
     return solution, iterations, math.sqrt(square / start)
 

@@ -27,7 +27,7 @@ from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
-from genrec_unlearn_bench.unlearning.lora import LowRank, has_adapters, linear_names
+from genrec_unlearn_bench.unlearning.lora import LowRank, adapted_layers, linear_names
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.losses.suppression import ItemTexts
 from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
@@ -74,7 +74,7 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
     ) -> None:
         """Add ``factor`` times what fine-tuning the original on one side of the request adds to its weights."""
         tuned = original.clone()
-        if has_adapters(original.module):
+        if adapted_layers(original.module):
             blocks = anatomy(tuned).blocks
             rank = max(1, min(self.config.rank, blocks[0].down.out_features // 2))
             seed = derive(request.seed, "task-vector", side)

@@ -22,6 +22,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.lora import adapted_layers
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
 BLOCK = 64
@@ -69,7 +70,7 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
     copy = recommender.clone()
     done: set[int] = set()
     with torch.no_grad():
-        for adapter in _adapted(copy.module):
+        for adapter in adapted_layers(copy.module):
             if not adapter.merged and not adapter.disable_adapters:
                 adapter.merge()
         for layer in linear_layers(copy.module):
@@ -81,14 +82,10 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
 
 def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
     """The network's linear layers, without the two small ones inside each low-rank adapter."""
-    inside = {id(part) for layer in _adapted(module) for part in layer.modules() if part is not layer.base_layer}
+    inside = {id(part) for layer in adapted_layers(module) for part in layer.modules() if part is not layer.base_layer}
     for part in module.modules():
         if isinstance(part, nn.Linear) and id(part) not in inside:
             yield part
-
-
-def _adapted(module: nn.Module) -> list[Any]:
-    return [part for part in module.modules() if hasattr(part, "get_delta_weight")]
 
 
 def round_to_nearest(weight: Tensor, bits: int) -> Tensor:

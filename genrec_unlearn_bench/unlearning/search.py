@@ -40,10 +40,6 @@ class Search:
         self.always = always
         self.values = values
 
-    def __repr__(self) -> str:
-        parts = [*map(repr, self.always), *(f"{name}={values!r}" for name, values in self.values.items())]
-        return f"Search({', '.join(parts)})"
-
     @property
     def fields(self) -> dict[str, tuple[Value, ...]]:
         """Field -> its values, in the order of declaration."""

@@ -11,7 +11,7 @@ bootstrap), with one draw for each number of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -216,18 +216,15 @@ def _values(
     note = _note(trace, copied=f"{attack}/{space}" not in own)
     hits, n = int(trace.train[-1].sum()), trace.train.shape[1]
 
-    def value(spec: MetricSpec, found: IntervalEstimate) -> MetricValue:
-        return found.metric(spec.name, Group.FORGET, n=n, note=note)
+    def values(named: Sequence[MetricSpec], *found: IntervalEstimate) -> list[MetricValue]:
+        return [one.metric(spec.name, Group.FORGET, n=n, note=note) for spec, one in zip(named, found, strict=True)]
 
     def compared() -> list[MetricValue]:
         models = trace, *_references(references, attack, space)
-        return [value(spec, estimate(*models)) for spec, estimate in zip(specs[2:], (recovery, peak), strict=True)]
+        return values(specs[2:], recovery(*models), peak(*models))
 
-    return (
-        value(specs[0], IntervalEstimate(hits / n, *exact_interval(hits, n))),
-        value(specs[1], area(trace)),
-        *values_or_reason(specs[2:], compared),
-    )
+    last = IntervalEstimate(hits / n, *exact_interval(hits, n))
+    return (*values(specs[:2], last, area(trace)), *values_or_reason(specs[2:], compared))
 
 
 def _references(references: References, attack: Attack, space: Space) -> tuple[AttackTrace, AttackTrace]:
