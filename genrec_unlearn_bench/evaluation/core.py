@@ -25,7 +25,7 @@ from genrec_unlearn_bench.evaluation.collateral import (
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
 from genrec_unlearn_bench.evaluation.exposure import counted_columns, exposed_lists
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
-from genrec_unlearn_bench.evaluation.lists import GroupLists, list_arrays, list_similarity, write_lists
+from genrec_unlearn_bench.evaluation.lists import GroupLists, add_lists, list_similarity, write_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute, write_per_user
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, WIDE_BEAM
@@ -51,7 +51,7 @@ def evaluate(
     near = _neighbours(context)
     counts: dict[int, IntArray] = {}
     frames: list[pd.DataFrame] = []
-    arrays: list[dict[str, NDArray[Any]]] = []
+    ranked: dict[str, list[NDArray[Any]]] = {}
     for group in TEST_GROUPS:
         examples = context.test(group)
         # A group without examples is one empty block: its tables have columns and its values a reason.
@@ -59,12 +59,12 @@ def evaluate(
             part = examples.subset(np.arange(first, min(first + block, len(examples))))
             decoded = decode_block(context, group, part, progress, first=first)
             frames += _frames(context, decoded, near, progress)
-            arrays.append(list_arrays(decoded))
+            add_lists(ranked, decoded)
             if group is Group.RETAIN:
                 for beam in decoded.rankings:
                     found = recommended(decoded.top(beam), context.split.items)
                     counts[beam] = counts[beam] + found if beam in counts else found
-    write_lists(arrays, lists)
+    write_lists(lists, ranked)
     collapse = (value for beam, found in counts.items() for value in collapse_values(beam, found))
     return (*recompute(write_per_user(frames, table)), *overlap_values(context), *collapse)
 

@@ -57,21 +57,16 @@ class GroupLists:
         return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
-def list_arrays(lists: GroupLists) -> dict[str, NDArray[Any]]:
-    """The lists of a group, or of a block of it, as arrays of the file; -1 where a list has ended."""
-    arrays: dict[str, NDArray[Any]] = {}
+def add_lists(blocks: dict[str, list[NDArray[Any]]], lists: GroupLists) -> None:
+    """Append the lists of a group, or of its next block, to what ``write_lists`` writes; -1 where a list has ended."""
     for beam, ranking in lists.rankings.items():
         name = _array_name(lists.group, beam)
-        arrays[f"{name}.items"] = ranking.items.astype(np.int32)
-        arrays[f"{name}.log_probs"] = ranking.log_probs.astype(np.float32)
-    return arrays
+        blocks.setdefault(f"{name}.items", []).append(ranking.items.astype(np.int32))
+        blocks.setdefault(f"{name}.log_probs", []).append(ranking.log_probs.astype(np.float32))
 
 
-def write_lists(blocks: Sequence[Mapping[str, NDArray[Any]]], path: Path) -> None:
-    """Write the arrays of blocks; those of one name follow each other."""
-    names = dict.fromkeys(name for block in blocks for name in block)
-    with path.open("wb") as sink:
-        write_tensors({name: np.concatenate([one[name] for one in blocks if name in one]) for name in names}, sink)
+def write_lists(path: Path, blocks: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+    write_tensors({name: np.concatenate(parts) for name, parts in blocks.items()}, path)
 
 
 def read_lists(path: Path) -> Lists:
@@ -164,27 +159,20 @@ def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
     ]
 
 
-def trec_run(
-    ranking: Ranking, *, ids: Sequence[str] | None = None, tag: str = "genrec_unlearn_bench", first: int = 0
-) -> Iterator[str]:
-    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, counted from ``first``.
+def trec_run(ranking: Ranking, *, tag: str) -> Iterator[str]:
+    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, the docno the item's.
 
     The score is k + 1 - rank instead of the log-probability: readers of runs sort by score and break ties by the
-    document's name, which would undo our order (ties by item id). ``ids``: names of the items, None for the number.
+    document's name, which would undo our order (ties by item id).
     """
     width = ranking.items.shape[1]
-    for row, items in enumerate(ranking.items.tolist(), start=first):
+    for row, items in enumerate(ranking.items.tolist()):
         for place, item in enumerate(items, start=1):
             if item >= 0:
-                yield f"{row} Q0 {_document(item, ids)} {place} {width + 1 - place} {tag}"
+                yield f"{row} Q0 {item} {place} {width + 1 - place} {tag}"
 
 
-def trec_qrels(targets: IntArray, *, ids: Sequence[str] | None = None, first: int = 0) -> Iterator[str]:
+def trec_qrels(targets: IntArray) -> Iterator[str]:
     """``qid 0 docno 1``, one line a test example."""
-    for row, item in enumerate(targets.tolist(), start=first):
-        yield f"{row} 0 {_document(item, ids)} 1"
-
-
-def _document(item: int, ids: Sequence[str] | None) -> str:
-    # Columns are separated by blanks, so that a blank in an item's own identifier would shift them.
-    return str(item) if ids is None else "_".join(ids[item].split())
+    for row, item in enumerate(targets.tolist()):
+        yield f"{row} 0 {item} 1"

@@ -13,8 +13,8 @@ from scipy.spatial.distance import jensenshannon
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.lists import (
     GroupLists,
+    add_lists,
     jensen_shannon,
-    list_arrays,
     list_change,
     read_lists,
     trec_qrels,
@@ -31,7 +31,10 @@ def group(of: Group, rows: list[list[int]]) -> GroupLists:
 
 
 def write(groups: list[GroupLists], path: Path) -> None:
-    write_lists([list_arrays(of) for of in groups], path)
+    blocks: dict[str, list[np.ndarray]] = {}
+    for of in groups:
+        add_lists(blocks, of)
+    write_lists(path, blocks)
 
 
 @pytest.fixture
@@ -142,11 +145,11 @@ def test_chunks_do_not_matter() -> None:
 
 def test_lines() -> None:
     ranking = lists([[2, 0], [], [1, 2, 0]], 3)
-    assert list(trec_run(ranking, tag="t", first=5)) == [
-        "5 Q0 2 1 3 t",
-        "5 Q0 0 2 2 t",
-        "7 Q0 1 1 3 t",
-        "7 Q0 2 2 2 t",
-        "7 Q0 0 3 1 t",
+    assert list(trec_run(ranking, tag="t")) == [
+        "0 Q0 2 1 3 t",
+        "0 Q0 0 2 2 t",
+        "2 Q0 1 1 3 t",
+        "2 Q0 2 2 2 t",
+        "2 Q0 0 3 1 t",
     ]
-    assert list(trec_qrels(np.array([2, 1]), ids=["a", "b c", "d"])) == ["0 0 d 1", "1 0 b_c 1"]
+    assert list(trec_qrels(np.array([2, 1]))) == ["0 0 2 1", "1 0 1 1"]
