@@ -79,7 +79,6 @@ class Weighing(Measurement):
 
     def measure(self, subject: Subject, part: str, config: Weights, progress: Progress) -> Measured:
         self.asked.append((part, type(subject.recommender).__name__))
-        assert progress.work is not None
         if part == "lacking":
             raise NotMeasurable("there is nothing to weigh")
         sums = subject.pass_arrays["weights"]["sums"] * config.factor
