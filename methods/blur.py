@@ -28,34 +28,25 @@ the given pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import npo_loss, reference_nll, sequence_nll, token_nll
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, npo_loss, reference_nll, sequence_nll, token_nll
 from genrec_unlearn_bench.unlearning.losses.steering import Steering
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import LEARNING_RATES, Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
+from genrec_unlearn_bench.unlearning.search import LEARNING_RATES
 
 Priority = Literal["forget", "retain", "none"]
 TINY = 1e-30
 """Squared norm below which a gradient counts as 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    trained: list[nn.Parameter]
-    forget: Callable[[PairedBatch], Tensor]
-    retain: Callable[[PairedBatch], Tensor]
+Term = Callable[[PairedBatch], Tensor]
 
 
 class BlurConfig(DescentConfig):
@@ -84,7 +75,7 @@ class Blur(UnlearningMethod[BlurConfig]):
 
     name = "blur"
     Config = BlurConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "blur-forget-upper": {"priority": "retain"},
         "blur-pen": {"priority": "none"},
         "blur-rmu": {"losses": "rmu", "lr": 1e-3},
@@ -96,35 +87,39 @@ class Blur(UnlearningMethod[BlurConfig]):
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
         model = recommender.clone()
-        pair = (self._rmu if config.losses == "rmu" else self._npo)(recommender, model, request)
+        trained, forget, retain = (self._rmu if config.losses == "rmu" else self._npo)(recommender, model, request)
         cosines: list[float] = []
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            weights: dict[str, Any] = {"gamma": config.gamma, "priority": config.priority}
-            terms = combine(pair.trained, lambda: pair.forget(batch), lambda: pair.retain(batch), **weights)
+        def step(batch: PairedBatch) -> Terms:
+            losses = (lambda: forget(batch)), (lambda: retain(batch))
+            terms = combine(trained, *losses, gamma=config.gamma, priority=config.priority)
             cosines.append(terms["cosine"])
             return terms
 
-        descend(model, request, config, step, progress, parameters=pair.trained)
+        descend(model, request, config, step, progress, parameters=trained)
         progress.note("cosine_mean", float(np.mean(cosines)) if cosines else None)
         return model
 
-    def _npo(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
+    def _npo(
+        self, original: Recommender, model: Recommender, request: ForgetRequest
+    ) -> tuple[list[nn.Parameter], Term, Term]:
         reference = reference_nll(original, request.train.forget)
 
         def forget(batch: PairedBatch) -> Tensor:
-            nll = sequence_nll(model.forward(batch.forget.histories(model.history_limit), batch.forget.targets))
+            nll = sequence_nll(forward(model, batch.forget))
             return npo_loss(nll, reference[torch.from_numpy(batch.forget_rows).to(nll.device)], self.config.beta)
 
         def retain(batch: PairedBatch) -> Tensor:
-            return token_nll(model.forward(batch.retain.histories(model.history_limit), batch.retain.targets))
+            return token_nll(forward(model, batch.retain))
 
-        return _Pair([p for p in model.module.parameters() if p.requires_grad], forget, retain)
+        return [p for p in model.module.parameters() if p.requires_grad], forget, retain
 
-    def _rmu(self, original: Recommender, model: Recommender, request: ForgetRequest) -> _Pair:
+    def _rmu(
+        self, original: Recommender, model: Recommender, request: ForgetRequest
+    ) -> tuple[list[nn.Parameter], Term, Term]:
         config = self.config
         steering = Steering(original, request, kappa=config.kappa)
-        return _Pair(
+        return (
             steering.parameters(model),
             lambda batch: steering.forget(model, batch.forget),
             lambda batch: config.alpha * steering.retain(model, batch.retain),

@@ -17,19 +17,16 @@ Item-text samples of a model that learned titles are not unlearned. Requests for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Terms, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import (
     content_positions,
+    forward,
     level_kl,
     level_log_probs,
     mean_nll,
@@ -38,10 +35,8 @@ from genrec_unlearn_bench.unlearning.likelihood import (
     token_nll,
 )
 from genrec_unlearn_bench.unlearning.lora import LowRank, linear_names
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, steps_per_epoch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, Search, UnlearningMethod
+from genrec_unlearn_bench.unlearning.sampling import steps_per_epoch
 
 QUERY_AND_VALUE = frozenset({"q", "v", "q_proj", "v_proj"})
 
@@ -89,10 +84,10 @@ class E2URec(UnlearningMethod[E2URecConfig]):
         warm = config.warm_epochs * steps_per_epoch(request.train, config.batch_size)
         done = 0
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             nonlocal done
             done += 1
-            output = model.forward(batch.forget.histories(model.history_limit), batch.forget.targets)
+            output = forward(model, batch.forget)
             wanted = teacher[torch.from_numpy(batch.forget_rows)].to(model.device)
             forget = level_kl(wanted, level_log_probs(output, model.vocabulary), mask=output.mask)
             if done <= warm:
@@ -112,8 +107,8 @@ class E2URec(UnlearningMethod[E2URecConfig]):
         config, forget = self.config, request.train.forget
         augmented = original.clone()
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            loss = token_nll(augmented.forward(batch.forget.histories(augmented.history_limit), batch.forget.targets))
+        def step(batch: PairedBatch) -> Terms:
+            loss = token_nll(forward(augmented, batch.forget))
             backward(loss)
             return {"augment_nll": loss.detach()}
 
@@ -128,10 +123,9 @@ class E2URec(UnlearningMethod[E2URecConfig]):
 
     def remembering_term(self, model: Recommender, original: Recommender, batch: PairedBatch) -> Tensor:
         """Scalar: CE(y) + KL(p0 ‖ p) on the retain examples, in nats."""
-        histories = batch.retain.histories(model.history_limit)
         with resting(original):
-            teacher = level_log_probs(original.forward(histories, batch.retain.targets), original.vocabulary)
-        output = model.forward(histories, batch.retain.targets)
+            teacher = level_log_probs(forward(original, batch.retain), original.vocabulary)
+        output = forward(model, batch.retain)
         return token_nll(output) + level_kl(teacher, level_log_probs(output, model.vocabulary), mask=output.mask)
 
 

@@ -23,28 +23,23 @@ contains the target itself). Item-text samples of a model that learned titles ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import pad
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, SidVocabulary, StepOutput
+from genrec_unlearn_bench.backbones.recommender import SidVocabulary, StepOutput
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, backward, descend
 from genrec_unlearn_bench.unlearning.guidance import Contexts, Contrast, guided_items
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, resting, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import forward, level_kl, level_log_probs, resting, token_nll
 from genrec_unlearn_bench.unlearning.lora import LowRank, early_blocks, linear_names
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class ElmConfig(DescentConfig):
@@ -87,7 +82,7 @@ class Elm(UnlearningMethod[ElmConfig]):
 
     name = "elm"
     Config = ElmConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "elm-official-eta": {"eta": 1000.0, "plausibility": 0.0},
         "elm-soft-retain": {"soft_retain": True},
         "elm-all-layers": {"scope": "all"},
@@ -114,8 +109,8 @@ class Elm(UnlearningMethod[ElmConfig]):
             contrast = contexts.draw(batch.forget.histories(limit), drawn)
             with resting(model), adapters.off():
                 targets = self.targets(model, contrast, batch.forget)
-                original = model.forward(batch.retain.histories(limit), batch.retain.targets)
-            retain = self.retain(model, original, model.forward(batch.retain.histories(limit), batch.retain.targets))
+                original = forward(model, batch.retain)
+            retain = self.retain(model, original, forward(model, batch.retain))
             backward(config.retain_weight * retain)
             codes = [model.codes_of(batch.forget.targets), model.codes_of(wanted[batch.forget_rows])]
             codes = codes if config.consistency_weight else codes[:1]

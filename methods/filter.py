@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, MethodConfig, Progress, Recommender, UnlearningMethod
 
 
 class Filter(UnlearningMethod[MethodConfig]):

@@ -6,11 +6,9 @@ not recommended, and do not influence recommendations), while the parameters sti
 
 from __future__ import annotations
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.backbones.recommender import ServingRules
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, MethodConfig, Progress, Recommender, UnlearningMethod
 
 
 class FilterHistory(UnlearningMethod[MethodConfig]):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -29,18 +29,15 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
 from genrec_unlearn_bench.unlearning.likelihood import target_lengths
 from genrec_unlearn_bench.unlearning.losses.retain_loss import retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, positive_set
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
+from genrec_unlearn_bench.unlearning.sampling import positive_set
 
 DivergenceName = Literal[
     "total-variation", "kl", "reverse-kl", "jensen-shannon", "pearson", "neyman", "squared-hellinger", "jeffrey"
@@ -72,7 +69,7 @@ class Flat(UnlearningMethod[FlatConfig]):
 
     name = "flat"
     Config = FlatConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "flat+": {"answers": "nearest"},
         "flat-random": {"answers": "random"},
         "flat-retain": {"retain_weight": 1.0},
@@ -85,7 +82,7 @@ class Flat(UnlearningMethod[FlatConfig]):
         divergence = DIVERGENCES[config.divergence]
         answers = Answers(config.answers, recommender, request, neighbours=config.neighbours)
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             wanted = model.codes_of(answers.draw(batch.forget.targets))
             good, forgotten = answer_probabilities(model, batch, wanted)
             loss = divergence.loss(good, forgotten)

@@ -13,21 +13,14 @@ gradient. Requests for items and for single interactions need no changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class GradAscentConfig(DescentConfig):
@@ -46,13 +39,13 @@ class GradAscent(UnlearningMethod[GradAscentConfig]):
 
     name = "grad-ascent"
     Config = GradAscentConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"grad-ascent-unheld": {"retain_ceiling": None}}
+    variants: ClassVar[Variants] = {"grad-ascent-unheld": {"retain_ceiling": None}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         model = recommender.clone()
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            forget = token_nll(model.forward(batch.forget.histories(model.history_limit), batch.forget.targets))
+        def step(batch: PairedBatch) -> Terms:
+            forget = token_nll(forward(model, batch.forget))
             backward(-forget)
             return {"forget_nll": forget.detach()}
 

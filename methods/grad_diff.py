@@ -12,19 +12,14 @@ items and for single interactions need no changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, note_damage, retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Terms
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, descend_weighted, note_damage
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class GradDiff(UnlearningMethod[WeightedConfig]):
@@ -32,19 +27,15 @@ class GradDiff(UnlearningMethod[WeightedConfig]):
 
     name = "grad-diff"
     Config = WeightedConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"grad-diff-kl": {"retain_loss": "kl"}}
+    variants: ClassVar[Variants] = {"grad-diff-kl": {"retain_loss": "kl"}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        config = self.config
         model = recommender.clone()
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            forget = token_nll(model.forward(batch.forget.histories(model.history_limit), batch.forget.targets))
-            backward(-config.gamma * forget)
-            retain = retain_term(model, recommender, batch.retain, config.retain_loss)
-            backward(config.alpha * retain)
-            return {"forget_nll": forget.detach(), "retain": retain.detach()}
+        def forget_term(batch: PairedBatch) -> tuple[Tensor, Terms]:
+            nll = token_nll(forward(model, batch.forget))
+            return -nll, {"forget_nll": nll}
 
-        descend(model, request, config, step, progress)
+        descend_weighted(model, recommender, request, self.config, forget_term, progress)
         note_damage(model, recommender, request, progress)
         return model

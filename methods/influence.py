@@ -28,15 +28,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.cpu_layers import twice_differentiable
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, eval_mode
+from genrec_unlearn_bench.backbones.recommender import StepOutput, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, MethodConfig, Progress, Recommender, UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import at_most, example_batches
 from genrec_unlearn_bench.unlearning.search import Search
 
@@ -99,11 +97,8 @@ class Influence(UnlearningMethod[InfluenceConfig]):
                 shift = config.damping * largest
                 return [each + shift * own for each, own in zip(curvature(vector), vector, strict=True)]
 
-            def report(done: int, residual: float) -> None:
-                progress.log("solve", done, {"residual": residual})
-
             limits = config.iterations, config.tolerance
-            step, iterations, residual = conjugate_gradients(damped, target, *limits, report=report)
+            step, iterations, residual = conjugate_gradients(damped, target, *limits, progress)
             predicted = 0.5 * dot(step, curvature(step))
         scale = min(config.scale, math.sqrt(config.max_kl / max(predicted, 1e-30)))
         notes = {"iterations": iterations, "residual": residual, "scale": scale, "predicted_kl": scale**2 * predicted}
@@ -143,7 +138,7 @@ def summed_gradient(model: Recommender, part: Examples, parameters: Sequence[nn.
     """Σ ∇ℓ(x, y) over the examples; ℓ is the mean NLL of the target's tokens, in nats."""
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for batch in example_batches(part, size):
-        output = model.forward(batch.histories(model.history_limit), batch.targets)
+        output = forward(model, batch)
         loss = token_nll(output) * len(batch)
         for value, more in zip(total, _gradients(loss, parameters), strict=True):
             value.add_(more)
@@ -159,7 +154,7 @@ def gauss_newton(
     """
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for batch in example_batches(part, size):
-        output = model.forward(batch.histories(model.history_limit), batch.targets)
+        output = forward(model, batch)
         dual = torch.zeros_like(output.logits, requires_grad=True)
         pulled = torch.autograd.grad(output.logits, parameters, dual, create_graph=True, allow_unused=True)
         used = [(each, own) for each, own in zip(pulled, vector, strict=True) if each is not None]
@@ -197,17 +192,9 @@ def largest_eigenvalue(matrix: Callable[[Vector], Vector], like: Sequence[Tensor
 
 
 def conjugate_gradients(
-    matrix: Callable[[Vector], Vector],
-    target: Vector,
-    iterations: int,
-    tolerance: float,
-    *,
-    report: Callable[[int, float], None] = lambda done, residual: None,
+    matrix: Callable[[Vector], Vector], target: Vector, iterations: int, tolerance: float, progress: Progress
 ) -> tuple[Vector, int, float]:
-    """Solution for a positive definite matrix, number of iterations, and relative residual.
-
-    ``report`` is told the number of every iteration, from 1, and the relative residual after it.
-    """
+    """Solution for a positive definite matrix, number of iterations, and relative residual, which is logged."""
     solution = [torch.zeros_like(each) for each in target]
     residual, direction = ([each.clone() for each in target] for _ in range(2))
     start = square = dot(residual, residual)
@@ -220,7 +207,7 @@ def conjugate_gradients(
             known.add_(along, alpha=length)
             rest.sub_(moved, alpha=length)
         before, square = square, dot(residual, residual)
-        report(done + 1, math.sqrt(square / start))
+        progress.log("solve", done + 1, {"residual": math.sqrt(square / start)})
         direction = [rest + (square / before) * along for rest, along in zip(residual, direction, strict=True)]
     return solution, iterations, math.sqrt(square / start)
 

@@ -13,21 +13,14 @@ learning rate. Requests for items and for single interactions need no changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import npo_loss, reference_nll, sequence_nll
-from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Terms
+from genrec_unlearn_bench.unlearning.likelihood import forward, npo_loss, reference_nll, sequence_nll
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, descend_weighted
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, Search, UnlearningMethod
 
 
 class NPOConfig(WeightedConfig):
@@ -46,18 +39,14 @@ class NPO(UnlearningMethod[NPOConfig]):
     Config = NPOConfig
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        config = self.config
         model = recommender.clone()
         reference = reference_nll(recommender, request.train.forget)
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            nll = sequence_nll(model.forward(batch.forget.histories(model.history_limit), batch.forget.targets))
+        def forget_term(batch: PairedBatch) -> tuple[Tensor, Terms]:
+            nll = sequence_nll(forward(model, batch.forget))
             rows = torch.from_numpy(batch.forget_rows).to(reference.device)
-            forget = npo_loss(nll, reference[rows], config.beta)
-            backward(config.gamma * forget)
-            retain = retain_term(model, recommender, batch.retain, config.retain_loss)
-            backward(config.alpha * retain)
-            return {"forget": forget.detach(), "forget_nll": nll.detach().mean(), "retain": retain.detach()}
+            loss = npo_loss(nll, reference[rows], self.config.beta)
+            return loss, {"forget": loss, "forget_nll": nll.mean()}
 
-        descend(model, request, config, step, progress)
+        descend_weighted(model, recommender, request, self.config, forget_term, progress)
         return model

@@ -32,14 +32,11 @@ which is noted. ``pisces-neuron`` uses value vectors as their own directions, wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
@@ -48,11 +45,17 @@ from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     majority_signs,
     matched_pairs,
 )
-from genrec_unlearn_bench.unlearning.dictionaries.edit_search import Effect, Gauge, search_cells, target_probability
 from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, sae_dictionaries
-from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, Feature, neuron_dictionaries
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import (
+    Editor,
+    Effect,
+    Feature,
+    Gauge,
+    neuron_dictionaries,
+    search_cells,
+    target_probability,
+)
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
 
@@ -86,7 +89,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
 
     name = "pisces"
     Config = PiscesConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"pisces-neuron": {"dictionary": "neurons"}}
+    variants: ClassVar[Variants] = {"pisces-neuron": {"dictionary": "neurons"}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config, model = self.config, recommender.clone()
@@ -95,8 +98,7 @@ class Pisces(UnlearningMethod[PiscesConfig]):
             dictionaries = sae_dictionaries(recommender, request, groups.retain, config, progress)
         else:
             dictionaries = neuron_dictionaries(recommender)
-        body = anatomy(recommender)
-        blocks = [block for block in body.blocks if block.name in dictionaries]
+        blocks = [block for block in anatomy(recommender).blocks if block.name in dictionaries]
         progress.note("applicable", bool(blocks))
         progress.note("layers", [block.name for block in blocks])
         if not blocks or not len(request.train.forget):

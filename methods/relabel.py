@@ -14,17 +14,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.losses.suppression import (
     RetainLossConfig,
     RetainObjective,
     train_with_discrete_sids,
 )
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, Search, UnlearningMethod
 from genrec_unlearn_bench.unlearning.tokens.discretise import randomly_reassigned
 
 
@@ -50,5 +46,4 @@ class Relabel(UnlearningMethod[RelabelConfig]):
         model = recommender.clone().with_sids(table)
         objective = RetainObjective(self.config, request, recommender.sids)
         train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress)
-        model.module.eval()
         return model

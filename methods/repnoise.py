@@ -28,9 +28,9 @@ catalogue, and P(i) is drawn from all other items.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -38,18 +38,15 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator, torch_generator
 from genrec_unlearn_bench.sids.table import SidTable
 from genrec_unlearn_bench.unlearning.anatomy import Anatomy, anatomy, tapped
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches, positive_set, without_small_end
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
+from genrec_unlearn_bench.unlearning.sampling import paired_batches, positive_set, without_small_end
 
 LEAST = 64
 KERNELS = 5
@@ -86,7 +83,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
 
     name = "repnoise"
     Config = RepNoiseConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "repnoise-faithful": {"retain_weight": 0.0, "noise_at": "read"},
         "repnoise-read": {"noise_at": "read"},
     }
@@ -99,9 +96,6 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
         progress.note("pairs", count)
         progress.note("pairs_skipped", pairs.skipped)
         progress.note("positions_that_differ", pairs.differ.mean(0).tolist() if count else [])
-        if count < LEAST:
-            few = f"repnoise: only {count} pairs; with so few, the noise term is mostly the bias of its estimate"
-            progress.info(few)
         generator = torch_generator(request.seed, "noise")
         body = anatomy(model)
 
@@ -109,7 +103,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
             drawn = paired_batches(train, config.batch_size, numpy_generator(request.seed, "repnoise", epoch))
             return without_small_end(drawn, train, LEAST)
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             n, part = len(batch.forget), batch.forget
             mask = torch.from_numpy(pairs.differ[batch.forget_rows]).to(model.device)
             context = model.encode(part.histories(model.history_limit))
@@ -126,7 +120,7 @@ class RepNoise(UnlearningMethod[RepNoiseConfig]):
             terms = {"harmless": harmless, "noise": noise, "adversarial": ascended}
             if config.retain_weight:
                 kept = batch.retain
-                terms["retain"] = token_nll(model.forward(kept.histories(model.history_limit), kept.targets))
+                terms["retain"] = token_nll(forward(model, kept))
                 loss = loss + config.retain_weight * terms["retain"]
             backward(loss)
             return {**terms, "rows": n}

@@ -14,23 +14,19 @@ partly this training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.losses.suppression import (
     RetainLossConfig,
     RetainObjective,
     train_with_discrete_sids,
 )
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 from genrec_unlearn_bench.unlearning.search import Search
 
 
@@ -48,7 +44,7 @@ class RetainOnly(UnlearningMethod[RetainOnlyConfig]):
 
     name = "retain-only"
     Config = RetainOnlyConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"retain-only-clean": {"clean_history": True}}
+    variants: ClassVar[Variants] = {"retain-only-clean": {"clean_history": True}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         model = recommender.clone()
@@ -60,5 +56,4 @@ class RetainOnly(UnlearningMethod[RetainOnlyConfig]):
             request = replace(request, train=Groups(request.train.forget, retain))
         objective = RetainObjective(self.config, request, recommender.sids)
         train_with_discrete_sids(model, objective, epochs=self.config.epochs, progress=progress)
-        model.module.eval()
         return model

@@ -26,20 +26,13 @@ forgotten pairs are steered, and with ``site=encoder`` the affected items in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
 from genrec_unlearn_bench.unlearning.losses.steering import Steering, Where
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class RmuConfig(DescentConfig):
@@ -66,7 +59,7 @@ class Rmu(UnlearningMethod[RmuConfig]):
 
     name = "rmu"
     Config = RmuConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "rmu-encoder": {"site": "encoder"},
         "rmu-both": {"site": "both"},
         "rmu-brands": {"per_brand": True},
@@ -81,7 +74,7 @@ class Rmu(UnlearningMethod[RmuConfig]):
         # All vectors of a site have the same length.
         progress.note("control_norms", [float(vectors[0].norm()) for vectors in steering.vectors])
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             forget = steering.forget(model, batch.forget)
             retain = steering.retain(model, batch.retain)
             backward(forget + config.alpha * retain)

@@ -24,24 +24,21 @@ but are not part of a request. Requests for items and for single interactions ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
+from genrec_unlearn_bench.backbones.recommender import StepOutput
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, mean_nll, resting, token_nll
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch, paired_batches
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, level_kl, level_log_probs, mean_nll, resting, token_nll
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
+from genrec_unlearn_bench.unlearning.sampling import paired_batches
 from genrec_unlearn_bench.unlearning.validation import sample
 
 ROWS = 512
@@ -77,7 +74,7 @@ class Scrub(UnlearningMethod[ScrubConfig]):
 
     name = "scrub"
     Config = ScrubConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"scrub-rewind": {"rewind": True}}
+    variants: ClassVar[Variants] = {"scrub-rewind": {"rewind": True}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         config = self.config
@@ -94,7 +91,7 @@ class Scrub(UnlearningMethod[ScrubConfig]):
                 rewinding.checkpoint()
             yield from paired_batches(request.train, config.batch_size, numpy_generator(request.seed, "scrub", index))
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             part = batch.forget if kind == "max" else batch.retain
             output, divergence = against_teacher(model, recommender, part, config.temperature)
             if kind == "max":
@@ -131,10 +128,9 @@ def against_teacher(
     model: Recommender, teacher: Recommender, part: Examples, temperature: float
 ) -> tuple[StepOutput, Tensor]:
     """The student's output on examples, and T² KL(teacher ‖ student) at temperature T, a mean over target positions."""
-    histories = part.histories(model.history_limit)
     with resting(teacher):
-        theirs = level_log_probs(teacher.forward(histories, part.targets), teacher.vocabulary)
-    output = model.forward(histories, part.targets)
+        theirs = level_log_probs(forward(teacher, part), teacher.vocabulary)
+    output = forward(model, part)
     ours = level_log_probs(output, model.vocabulary)
     softened = [(each / temperature).log_softmax(-1) for each in (theirs, ours)]
     return output, temperature**2 * level_kl(softened[0], softened[1], mask=output.mask)

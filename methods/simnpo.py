@@ -13,22 +13,16 @@ values that are searched. Requests for items and for single interactions need no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import sequence_nll, target_lengths
-from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Search, Terms
+from genrec_unlearn_bench.unlearning.likelihood import forward, sequence_nll, target_lengths
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, descend_weighted
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class SimNPOConfig(WeightedConfig):
@@ -49,22 +43,18 @@ class SimNPO(UnlearningMethod[SimNPOConfig]):
 
     name = "simnpo"
     Config = SimNPOConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"simnpo-tofu": {"beta": 4.5, "delta": 0.0, "gamma": 0.125}}
+    variants: ClassVar[Variants] = {"simnpo-tofu": {"beta": 4.5, "delta": 0.0, "gamma": 0.125}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        config = self.config
         model = recommender.clone()
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            output = model.forward(batch.forget.histories(model.history_limit), batch.forget.targets)
+        def forget_term(batch: PairedBatch) -> tuple[Tensor, Terms]:
+            output = forward(model, batch.forget)
             nll = sequence_nll(output)
-            forget = simnpo_loss(nll, target_lengths(output), config.beta, config.delta)
-            backward(config.gamma * forget)
-            retain = retain_term(model, recommender, batch.retain, config.retain_loss)
-            backward(config.alpha * retain)
-            return {"forget": forget.detach(), "forget_nll": nll.detach().mean(), "retain": retain.detach()}
+            loss = simnpo_loss(nll, target_lengths(output), self.config.beta, self.config.delta)
+            return loss, {"forget": loss, "forget_nll": nll.mean()}
 
-        descend(model, request, config, step, progress)
+        descend_weighted(model, recommender, request, self.config, forget_term, progress)
         return model
 
 

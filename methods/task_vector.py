@@ -17,26 +17,20 @@ well. Requests for single interactions need no changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.descent import DescentConfig, backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import token_nll
-from genrec_unlearn_bench.unlearning.lora import LowRank, has_adapters, linear_names
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Search, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
+from genrec_unlearn_bench.unlearning.lora import LowRank, adapted_layers, linear_names
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.losses.suppression import ItemTexts
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class TaskVectorConfig(DescentConfig):
@@ -59,14 +53,13 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
 
     name = "task-vector"
     Config = TaskVectorConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"task-vector-contrast": {"contrast": True}}
+    variants: ClassVar[Variants] = {"task-vector-contrast": {"contrast": True}}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
         sides = {"forget": -self.config.alpha} | ({"retain": self.config.alpha} if self.config.contrast else {})
         model = recommender.clone()
         for side, factor in sides.items():
             self._add(model, recommender, request, side, factor, progress)
-        model.module.eval()
         note_damage(model, recommender, request, progress)
         return model
 
@@ -81,7 +74,7 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
     ) -> None:
         """Add ``factor`` times what fine-tuning the original on one side of the request adds to its weights."""
         tuned = original.clone()
-        if has_adapters(original.module):
+        if adapted_layers(original.module):
             blocks = anatomy(tuned).blocks
             rank = max(1, min(self.config.rank, blocks[0].down.out_features // 2))
             seed = derive(request.seed, "task-vector", side)
@@ -101,9 +94,9 @@ class TaskVector(UnlearningMethod[TaskVectorConfig]):
         reads_titles = Capability.TEXT_TASKS in model.capabilities and side == "forget" and self.config.text_share > 0
         texts = ItemTexts(request, model.sids) if reads_titles else None
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             part = batch.forget if side == "forget" else batch.retain
-            loss = token_nll(model.forward(part.histories(model.history_limit), part.targets))
+            loss = token_nll(forward(model, part))
             backward(loss)
             if texts is not None and texts.learned:
                 backward(-texts.log_likelihood(model, texts.draw(math.ceil(self.config.text_share * len(part)))))

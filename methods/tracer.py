@@ -23,20 +23,16 @@ with the original SIDs, and ``tracer-zero-phi`` has soft tokens in the histories
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
-from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
-from genrec_unlearn_bench.unlearning.descent import Phase, descend, planned_steps
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Phase, Terms, descend, planned_steps
 from genrec_unlearn_bench.unlearning.losses.suppression import Objective, train_with_discrete_sids
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 from genrec_unlearn_bench.unlearning.tokens.discretise import discretise, note_reassignment
 from genrec_unlearn_bench.unlearning.tokens.soft_tokens import PhiTrainer, ReassignmentConfig
 
@@ -65,7 +61,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
     name = "tracer"
     Config = TracerConfig
     requires = frozenset({Capability.HAS_CODEBOOKS})
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         # Without φ its rate and weight mean nothing, so that tuning does not search them.
         "tracer-no-reassignment": {"reassign": False, "phi_lr": 0.0, "lambda_reg": 0.0},
         "tracer-zero-phi": {"phi_lr": 0.0, "lambda_reg": 0.0},
@@ -107,7 +103,6 @@ class Tracer(UnlearningMethod[TracerConfig]):
         optimizer = AdamW(model.module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
         if not config.reassign or not request.items.any():
             train_with_discrete_sids(model, objective, epochs=config.epochs, progress=progress, optimizer=optimizer)
-            model.module.eval()
             return model
         surrogates = config.surrogate_codebooks and recommender.sids.codebooks is None
         progress.note("surrogate_codebooks", surrogates)
@@ -121,7 +116,6 @@ class Tracer(UnlearningMethod[TracerConfig]):
         train_with_discrete_sids(
             model, objective, epochs=hard, progress=progress, optimizer=optimizer, steps_before=steps
         )
-        model.module.eval()
         return model
 
     def _soft_phase(
@@ -133,7 +127,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
         total = planned_steps(self.config, request, phase)
         done = 0
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
+        def step(batch: PairedBatch) -> Terms:
             nonlocal done
             probs = phi.assignment_probs(done, total, progress)
             done += 1

@@ -20,26 +20,27 @@ prefixes that lead to nothing else. It needs concept items, so it refuses reques
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
-from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import content_positions, level_kl, level_log_probs, reference_log_probs
-from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Search, Terms
+from genrec_unlearn_bench.unlearning.likelihood import (
+    content_positions,
+    forward,
+    level_kl,
+    level_log_probs,
+    reference_log_probs,
+)
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, descend_weighted
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class UndialConfig(WeightedConfig):
@@ -58,33 +59,26 @@ class Undial(UnlearningMethod[UndialConfig]):
 
     name = "undial"
     Config = UndialConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "undial-alone": {"alpha": 0.0},
         "undial-trie": {"trie": True},
     }
     variant_search: ClassVar[Mapping[str, Search]] = {"undial-alone": Search(gamma=None)}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        config = self.config
-        if config.trie and request.kind is ConceptKind.INTERACTION:
+        if self.config.trie and request.kind is ConceptKind.INTERACTION:
             fault = "undial-trie demotes concept items, and a request for single interactions names none"
             raise UsageError(fault, hint="run undial")
         model = recommender.clone()
-        forget = request.train.forget
-        teacher = self.targets(recommender, forget, request.items)
+        teacher = self.targets(recommender, request.train.forget, request.items)
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            output = model.forward(batch.forget.histories(model.history_limit), batch.forget.targets)
+        def forget_term(batch: PairedBatch) -> tuple[Tensor, Terms]:
+            output = forward(model, batch.forget)
             wanted = teacher[torch.from_numpy(batch.forget_rows)].to(model.device)
             loss = level_kl(wanted, level_log_probs(output, model.vocabulary), mask=output.mask)
-            backward(config.gamma * loss)
-            if not config.alpha:
-                return {"forget": loss.detach()}
-            retain = retain_term(model, recommender, batch.retain, config.retain_loss)
-            backward(config.alpha * retain)
-            return {"forget": loss.detach(), "retain": retain.detach()}
+            return loss, {"forget": loss}
 
-        descend(model, request, config, step, progress)
+        descend_weighted(model, recommender, request, self.config, forget_term, progress)
         return model
 
     def targets(self, original: Recommender, forget: Examples, concept: BoolArray) -> Tensor:

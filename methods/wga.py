@@ -16,22 +16,16 @@ p; the KL is masked (unlearning/losses/retain_loss.py). Requests for items and f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import backward, descend
-from genrec_unlearn_bench.unlearning.likelihood import resting
-from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, note_damage, retain_term
-from genrec_unlearn_bench.unlearning.method import UnlearningMethod
-from genrec_unlearn_bench.unlearning.request import ForgetRequest
-from genrec_unlearn_bench.unlearning.sampling import PairedBatch
-from genrec_unlearn_bench.unlearning.search import Search
+from genrec_unlearn_bench.unlearning.descent import PairedBatch, Search, Terms
+from genrec_unlearn_bench.unlearning.likelihood import forward, resting
+from genrec_unlearn_bench.unlearning.losses.retain_loss import WeightedConfig, descend_weighted, note_damage
+from genrec_unlearn_bench.unlearning.method import ForgetRequest, Progress, Recommender, UnlearningMethod, Variants
 
 
 class WGAConfig(WeightedConfig):
@@ -52,32 +46,27 @@ class WGA(UnlearningMethod[WGAConfig]):
 
     name = "wga"
     Config = WGAConfig
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    variants: ClassVar[Variants] = {
         "wga-official": {"beta": 5.0, "retain_loss": "kl"},
         "wga-tnpo": {"weighting": "tnpo", "beta": 4.0},
         "wga-wtnpo": {"weighting": "wtnpo", "beta": 4.0},
     }
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        config = self.config
         model = recommender.clone()
 
-        def step(batch: PairedBatch) -> Mapping[str, Tensor | float]:
-            histories = batch.forget.histories(model.history_limit)
+        def forget_term(batch: PairedBatch) -> tuple[Tensor, Terms]:
             reference = None
-            if config.weighting != "wga":
+            if self.config.weighting != "wga":
                 with resting(recommender):
-                    reference = recommender.forward(histories, batch.forget.targets).token_log_probs()
-            output = model.forward(histories, batch.forget.targets)
+                    reference = forward(recommender, batch.forget).token_log_probs()
+            output = forward(model, batch.forget)
             log_probs = output.token_log_probs()
             weight = self.token_weights(log_probs.detach(), reference)
-            forget = output.mean(weight * log_probs)
-            backward(config.gamma * forget)
-            retain = retain_term(model, recommender, batch.retain, config.retain_loss)
-            backward(config.alpha * retain)
-            return {"forget": forget.detach(), "weight": output.mean(weight), "retain": retain.detach()}
+            loss = output.mean(weight * log_probs)
+            return loss, {"forget": loss, "weight": output.mean(weight)}
 
-        descend(model, request, config, step, progress)
+        descend_weighted(model, recommender, request, self.config, forget_term, progress)
         note_damage(model, recommender, request, progress)
         return model
 

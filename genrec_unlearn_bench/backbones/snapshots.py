@@ -1,4 +1,4 @@
-"""Resuming interrupted work: the whole state of a training or an attack in one safetensors file, replaced atomically.
+"""Resuming an interrupted training: its whole state in one safetensors file, replaced atomically.
 
 The state is everything that the next step depends on: the tensors that move, the optimizer's moments, torch's
 generators (dropout), and what the caller adds. What was interrupted ends with the same bits on a CPU as what was not.

@@ -154,12 +154,12 @@ class Thinned:
 
 
 def among(codes: IntArray, few: IntArray) -> BoolArray:
-    """[n] which codes are among ``few`` [m], ascending.
+    """Which codes, of any shape, are among ``few`` [m], ascending.
 
     As ``np.isin``, but without a sort of the codes: the log's pairs are many times as many as the drawn ones.
     """
     if not len(few):
-        return np.zeros(len(codes), dtype=np.bool_)
+        return np.zeros(codes.shape, dtype=np.bool_)
     place = np.searchsorted(few, codes)
     np.minimum(place, len(few) - 1, out=place)
     return np.asarray(few[place] == codes, dtype=np.bool_)

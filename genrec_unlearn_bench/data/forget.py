@@ -109,6 +109,10 @@ class ForgetSplit:
         """
         return np.zeros(len(examples), dtype=np.bool_) if self.near is None else self.near[examples.targets]
 
+    def concept_places(self, items: IntArray, users: IntArray) -> BoolArray:
+        """[B, T] where ``items`` [B, T] of ``users`` [B] are to be forgotten."""
+        return concept_places(self.kind, self.items, self.pairs, items, users[:, None])
+
     def cleaned(self, examples: Examples) -> Examples:
         """``cleaned`` of this task."""
         return cleaned(examples, self.kind, self.items, self.pairs)
@@ -116,11 +120,21 @@ class ForgetSplit:
 
 def forgotten_events(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> BoolArray:
     """[E] history events to be forgotten: concept items, or for interaction requests the forgotten pairs."""
+    return concept_places(kind, items, pairs, examples.events, examples.event_users)
+
+
+def concept_places(
+    kind: ConceptKind, concept: BoolArray, pairs: IntArray, items: IntArray, users: IntArray
+) -> BoolArray:
+    """Where ``items`` are marked by ``concept`` [N], or for interaction requests are one of the pairs of their user.
+
+    ``items`` and ``users`` may have any shapes that broadcast; negative items (padding, empty places) are none.
+    """
+    real = items >= 0
     if kind is not ConceptKind.INTERACTION:
-        return items[examples.events]
-    width = int(max(len(items), 1))
-    codes = examples.event_users * width + examples.events
-    return among(codes, np.sort(pairs[:, 0] * width + pairs[:, 1]))
+        return np.asarray(real & concept[np.where(real, items, 0)], dtype=np.bool_)
+    width = int(max(len(concept), 1))
+    return np.asarray(real & among(users * width + items, np.sort(pairs[:, 0] * width + pairs[:, 1])), dtype=np.bool_)
 
 
 def cleaned(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> Examples:

@@ -76,24 +76,28 @@ def neighbour_flags(near: NDArray[np.int8] | BoolArray | None, targets: IntArray
 
 def collateral_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
     """HR@10 and NDCG@10 of neighbours and rest with 95 % t intervals, for the retain blocks."""
-    out = []
-    for block in user_blocks:
-        if block.group is Group.RETAIN:
-            ranks = block.integers("rank")
-            for relation, near, name, side, rows in _sides(block):
-                empty = _why_empty(relation, bool((near >= 0).any()), side)
-                metric, scores = f"collateral.{relation}.{name}", RANK_METRICS[name](ranks)[rows]
-                out.append(user_mean(metric, side, scores, beam=block.beam, empty=empty, interval=True))
-    return out
+    return [
+        user_mean(
+            f"collateral.{relation}.{name}",
+            side,
+            RANK_METRICS[name](block.integers("rank"))[rows],
+            beam=block.beam,
+            empty="no retain test target is known to be on this side of the concept",
+            interval=True,
+        )
+        for block in user_blocks
+        if block.group is Group.RETAIN
+        for relation, name, side, rows in _sides(block)
+    ]
 
 
-def _sides(block: UserBlock) -> Iterator[tuple[str, IntArray, str, Group, BoolArray]]:
-    """Every relation with its column [M], metric and side, and the rows [M] of that side."""
+def _sides(block: UserBlock) -> Iterator[tuple[str, str, Group, BoolArray]]:
+    """Every relation with its metric and side, and the rows [M] of that side."""
     for relation in _RELATIONS:
         near = block.integers(f"near_{relation}")
         for name in _METRICS:
-            yield relation, near, name, Group.NEIGHBOURS, near == 1
-            yield relation, near, name, Group.REST, near == 0
+            yield relation, name, Group.NEIGHBOURS, near == 1
+            yield relation, name, Group.REST, near == 0
 
 
 def retain_near_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
@@ -158,18 +162,11 @@ def _differences(own: pd.DataFrame, original: pd.DataFrame) -> dict[tuple[str, i
             not np.array_equal(one.integers(column), other.integers(column)) for column in ("example", "target")
         ):
             continue
-        for relation, _, name, side, rows in _sides(one):
+        for relation, name, side, rows in _sides(one):
             score = RANK_METRICS[name]
             moved = score(one.integers("rank")) - score(other.integers("rank"))
             found[f"{relation}.{name}", one.beam, side] = moved[rows]
     return found
-
-
-def _why_empty(relation: str, known: bool, side: Group) -> str:
-    if not known:
-        lacking = "original semantic IDs" if relation == "prefix" else "item categories"
-        return f"no retain test example could be judged: no {lacking}, or the request names no concept items"
-    return "every judged target is a neighbour" if side is Group.REST else "no judged target is a neighbour"
 
 
 def collapse_values(beam: int, counts: IntArray) -> Iterator[MetricValue]:

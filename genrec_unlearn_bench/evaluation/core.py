@@ -1,7 +1,7 @@
 """The core measurements of one model: decode test examples, fill the per-user table, sum it up.
 
-Test examples are decoded and written in blocks to bound memory. Rows of a group larger than one block stand block by
-block, and each block draws the random items of its histories by itself.
+Test examples are decoded in blocks to bound memory. Rows of a group larger than one block stand block by block, and
+each block draws the random items of its histories by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from genrec_unlearn_bench.evaluation.exposure import counted_columns, exposed_li
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
 from genrec_unlearn_bench.evaluation.lists import GroupLists, add_lists, list_similarity, write_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
+from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute, write_per_user
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
 
@@ -49,27 +49,24 @@ def evaluate(
     per-user table alone. Metrics that need other runs or the clock are those of ``gap`` and ``collateral``.
     """
     near = _neighbours(context)
-    rows = {group: len(context.test(group)) for group in TEST_GROUPS}
     counts: dict[int, IntArray] = {}
+    frames: list[pd.DataFrame] = []
     ranked: dict[str, list[NDArray[Any]]] = {}
-    with PerUserWriter(table) as writer:
-        for group in TEST_GROUPS:
-            # A group without examples is one empty block: its tables have columns and its values a reason.
-            for first in range(0, max(rows[group], 1), block):
-                part = context.test(group)
-                if rows[group] > block:
-                    part = part.subset(np.arange(first, min(first + block, rows[group])))
-                decoded = decode_block(context, group, part, progress, first=first)
-                for frame in _frames(context, decoded, near, progress):
-                    writer.write(frame)
-                add_lists(ranked, decoded)
-                if group is Group.RETAIN:
-                    for beam in decoded.rankings:
-                        found = recommended(decoded.top(beam), context.split.items)
-                        counts[beam] = counts[beam] + found if beam in counts else found
+    for group in TEST_GROUPS:
+        examples = context.test(group)
+        # A group without examples is one empty block: its tables have columns and its values a reason.
+        for first in range(0, max(len(examples), 1), block):
+            part = examples.subset(np.arange(first, min(first + block, len(examples))))
+            decoded = decode_block(context, group, part, progress, first=first)
+            frames += _frames(context, decoded, near, progress)
+            add_lists(ranked, decoded)
+            if group is Group.RETAIN:
+                for beam in decoded.rankings:
+                    found = recommended(decoded.top(beam), context.split.items)
+                    counts[beam] = counts[beam] + found if beam in counts else found
     write_lists(lists, ranked)
     collapse = (value for beam, found in counts.items() for value in collapse_values(beam, found))
-    return (*rescored(stored_blocks(table)), *overlap_values(context), *collapse)
+    return (*recompute(write_per_user(frames, table)), *overlap_values(context), *collapse)
 
 
 def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.examples import BoolArray, IntArray, among
-from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import (
     BEAMS,
@@ -36,19 +34,6 @@ if TYPE_CHECKING:
 _METRICS = ("hr@10", "ndcg@10")
 _NO_LEAKAGE = "not decoded in the original SID space: no test examples, no original table, or another tokenizer's SIDs"
 _EMPTY = "not decoded in the original IDs: no test examples, no original table, or codes of other sizes"
-
-
-def concept_places(split: ForgetSplit, items: IntArray, users: IntArray) -> BoolArray:
-    """[B, T] True where ``items`` [B, T] holds a concept item; negative ids (padding, empty places) are False.
-
-    For interaction requests: an item of one of this user's (``users`` [B]) own forgotten pairs.
-    """
-    real = items >= 0
-    if split.kind is ConceptKind.INTERACTION:
-        width = max(len(split.items), 1)
-        codes = users[:, None] * width + items
-        return np.asarray(real & among(codes, np.sort(split.pairs[:, 0] * width + split.pairs[:, 1])), dtype=np.bool_)
-    return np.asarray(real & split.items[np.where(real, items, 0)], dtype=np.bool_)
 
 
 def concept_rate_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
@@ -109,7 +94,7 @@ def counted_columns(
     if found is None:
         return dict.fromkeys(names, np.full(len(lists.examples), -1))
     top = found.items[:, :LIST_LENGTH]
-    concept = concept_places(context.split, top, lists.examples.users).sum(axis=1)
+    concept = context.split.concept_places(top, lists.examples.users).sum(axis=1)
     return dict(zip(names, (found.ranks(lists.examples.targets), concept, (top >= 0).sum(axis=1)), strict=True))
 
 

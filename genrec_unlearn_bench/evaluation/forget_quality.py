@@ -155,10 +155,10 @@ def _against(run: Measured, oracle: Measured) -> tuple[MetricValue, ...]:
 
 def _distances(p: MetricSpec, d: MetricSpec, one: Measured, other: Measured) -> tuple[MetricValue, ...]:
     distance, chance = ks_distance(_of(one, FORGET_RATIOS), _of(other, FORGET_RATIOS))
-    n = distance.n or 0
+    note = _note(distance.n or 0)
     return (
-        number(p.name, Group.FORGET, chance, n=n, note=_note(n)),
-        number(d.name, Group.FORGET, distance.value, n=n, interval=distance.interval, note=_note(n)),
+        number(p.name, Group.FORGET, chance, n=distance.n, note=note),
+        distance.metric(d.name, Group.FORGET, note=note),
     )
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
-from genrec_unlearn_bench.evaluation.exposure import concept_places
 from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
@@ -33,26 +32,24 @@ if TYPE_CHECKING:
 def measure_influence(context: EvaluationContext, lists: GroupLists, progress: Progress) -> dict[str, NDArray[Any]]:
     """Decode the qualifying histories of one group without their concept items, and without matched retain items.
 
-    Beam 50; the "with" side is the list already decoded. Both drops start from the history cut to what the model reads,
-    so that the two inputs differ in nothing but the dropped items. The pairs are the same for all methods of a seed: a
-    model that is served without the concept items (``filter-history``) scores exactly 0 for the forget drop, and loses
-    the same retain items as the others.
+    Returns columns of the per-user table, all [M]: ``concept_in_history``, and ``js_*`` and ``change_*``
+    (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
 
-    Returns:
-        Columns of the per-user table, all [M]: ``concept_in_history``, and ``js_*`` (Jensen-Shannon divergence) and
-        ``change_*`` (1 - overlap@10) after each drop; NaN where the history has no concept item, or too few others.
+    Both drops start from the history cut to what the model reads, so that the inputs differ in nothing but the dropped
+    items. The pairs are the same for all methods of a seed: a model that is served without the concept items
+    (``filter-history``) scores exactly 0 for the forget drop, and loses the same retain items as the others.
     """
     from genrec_unlearn_bench.backbones.recommender import Recommender
     from genrec_unlearn_bench.evaluation.decode import decode
 
     limit = context.ranker.history_limit if isinstance(context.ranker, Recommender) else None
     raw = _window(lists.histories, limit)
-    concept = concept_places(context.split, raw.items, raw.users)
+    concept = context.split.concept_places(raw.items, raw.users)
     others = (raw.items != PAD) & ~concept
     counts = np.asarray(concept.sum(axis=1), dtype=np.int64)
     ignored = context.ranker.serving.ignored if isinstance(context.ranker, Recommender) else None
     read = raw if ignored is None else _window(lists.histories.without(ignored), limit)
-    marked = concept if read is raw else concept_places(context.split, read.items, read.users)
+    marked = concept if read is raw else context.split.concept_places(read.items, read.users)
     chosen = np.flatnonzero((counts > 0) & (others.sum(axis=1) >= counts))
     nothing = np.full(len(raw), np.nan)
     columns = {name: nothing.copy() for name in ("js_forget", "js_matched", "change_forget", "change_matched")}

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
 from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored, arrays_of
-from genrec_unlearn_bench.evaluation.measurement import FloatArray, Subject
+from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -59,8 +59,9 @@ def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[n
             found = replace(found, old=found.log_probs, old_real=found.real)
         elif is_reassignment(model.sids, original):
             label = f"likelihoods, {group}, original SIDs"
-            old = target_tokens(model.with_sids(original), histories, chosen.targets, label=label, progress=progress)
-            found = replace(found, old=old, old_real=original.codes[chosen.targets] >= 0)
+            none = np.zeros((0, 0), dtype=np.int64)
+            old = score(model.with_sids(original), histories, chosen.targets, none, label=label, progress=progress)
+            found = replace(found, old=old.log_probs, old_real=old.real)
         out |= arrays_of(group, found)
     return out
 
@@ -127,18 +128,6 @@ def score(
     )
 
 
-def target_tokens(
-    recommender: Recommender, histories: Histories, targets: IntArray, *, label: str, progress: Progress
-) -> FloatArray:
-    """[n, L] log-probability of each target token; 0 behind the end of a shorter target."""
-    nothing = np.zeros(0, dtype=np.int64)
-    out = np.zeros((len(targets), recommender.sids.levels))
-    for rows in _batches(recommender, histories.lengths, 1, label, progress):
-        step = _decode(recommender, histories.rows(rows), targets[rows], nothing, nothing)
-        out[rows] = step.token_log_probs().cpu().double().numpy()
-    return out
-
-
 def own_moments(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of log p(v), v drawn from p itself: [..., V] logits to two tensors [...].
 
@@ -166,10 +155,7 @@ def _decode(
 ) -> StepOutput:
     """B targets, one a history, and behind them ``items`` [P] on the histories ``owners`` [P]; logits in fp32."""
     with resting(recommender):
-        context = recommender.encode(histories)
         codes = recommender.codes_of(np.concatenate([targets, items]))
-        rows = None
-        if len(items):
-            rows = torch.from_numpy(np.concatenate([np.arange(len(targets)), owners])).to(codes.device)
-        step = recommender.decode(context, codes, rows=rows)
+        rows = torch.from_numpy(np.concatenate([np.arange(len(targets)), owners])).to(codes.device)
+        step = recommender.decode(recommender.encode(histories), codes, rows=rows if len(items) else None)
     return StepOutput(step.logits.float(), step.labels, mask=step.mask)

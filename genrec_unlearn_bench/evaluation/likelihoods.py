@@ -36,14 +36,11 @@ class Scored:
     Attributes:
         log_probs: [n, L] log-probability of each target token under teacher forcing, in nats.
         real: [n, L] False behind the end of a target that is shorter than L.
-        mean, sd: [n, L] mean and standard deviation of log p(v) with v drawn from the model's own distribution at that
-            position.
-        wrong: [w, 5] log-probability of the whole SID of each wrong item, for the first w examples; NaN where the
-            catalogue has fewer of them.
+        mean, sd: [n, L] of log p(v) with v drawn from the model's own distribution at that position.
+        wrong: [w, 5] log-probability of the whole SID of each wrong item, for the first w examples; NaN: there is none.
         wrong_lengths: [w, 5] tokens of each wrong item; 0 where there is none.
-        old: [n, L] as ``log_probs``, with histories and targets written in the original recommender's SIDs; None where
-            the model's SIDs are no reassignment of those.
-        old_real: [n, L] as ``real``, for ``old``.
+        old, old_real: [n, L] as ``log_probs`` and ``real``, with histories and targets in the original recommender's
+            SIDs; None where the model's SIDs are no reassignment of those.
     """
 
     log_probs: FloatArray

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
@@ -29,7 +29,6 @@ Lists = Mapping[tuple[Group, int], Ranking]
 CHUNK = 512
 """Rows compared at a time: [rows, k, k] comparisons are held in memory."""
 SIMILARITY_CHUNK = 2048
-"""Lists whose items are compared with the target at a time: ten rows of features each are held in memory."""
 
 _SIMILARITIES = {
     "similarity.first": "first_similarity",
@@ -71,27 +70,16 @@ def write_lists(path: Path, blocks: Mapping[str, Sequence[NDArray[Any]]]) -> Non
 
 
 def read_lists(path: Path) -> Lists:
-    """Read a file of ranked lists. Raises CorruptArtefact for anything else than such a file."""
-    try:
-        arrays = read_tensors(path)
-        pairs = {(group, beam): _array_name(group, beam) for group in TEST_GROUPS for beam in BEAMS}
-        return {pair: _ranking(arrays[f"{name}.items"], arrays[f"{name}.log_probs"]) for pair, name in pairs.items()}
-    except (OSError, KeyError, ValueError) as fault:
-        raise CorruptArtefact(
-            f"the ranked lists cannot be read: {type(fault).__name__}: {fault}",
-            where=str(path),
-            hint="remove the folder that the file lies in, and run the run's command again",
-        ) from None
+    arrays = read_tensors(path)
+    found: dict[tuple[Group, int], Ranking] = {}
+    for group, beam in product(TEST_GROUPS, BEAMS):
+        name = _array_name(group, beam)
+        found[group, beam] = Ranking(arrays[f"{name}.items"].astype(np.int64), arrays[f"{name}.log_probs"])
+    return found
 
 
 def _array_name(group: Group, beam: int) -> str:
     return f"{group.value}.beam{beam}"
-
-
-def _ranking(items: NDArray[np.generic], log_probs: NDArray[np.generic]) -> Ranking:
-    if items.ndim != 2 or items.shape != log_probs.shape or items.dtype != np.int32 or log_probs.dtype != np.float32:
-        raise ValueError(f"items {items.dtype}{list(items.shape)}, log-probabilities {list(log_probs.shape)}")
-    return Ranking(items.astype(np.int64), np.asarray(log_probs, dtype=np.float32))
 
 
 def jensen_shannon(first: Ranking, second: Ranking) -> FloatArray:
@@ -146,15 +134,13 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
     nothing is left, or where the target has no text.
     """
     first, mean = np.full(len(lists), np.nan), np.full(len(lists), np.nan)
-    if lists.shape[1] == 0:
-        return first, mean
-    norms = _norms(features, lists, targets)
     for start in range(0, len(lists), SIMILARITY_CHUNK):
         rows = slice(start, start + SIMILARITY_CHUNK)
-        items, wanted = lists[rows], targets[rows]
-        known = np.where(items >= 0, items, 0)
-        products = np.einsum("mkd,md->mk", features[known].astype(np.float64), features[wanted].astype(np.float64))
-        scale = norms[known] * norms[wanted][:, None]
+        items = lists[rows]
+        listed = features[np.where(items >= 0, items, 0)].astype(np.float64)
+        wanted = features[targets[rows]].astype(np.float64)
+        products = np.einsum("mkd,md->mk", listed, wanted)
+        scale = np.linalg.norm(listed, axis=2) * np.linalg.norm(wanted, axis=1)[:, None]
         valid = (items >= 0) & (scale > 0)
         cosines = np.clip(products / np.where(valid, scale, 1.0), -1.0, 1.0)
         first[rows] = np.where(valid[:, 0], cosines[:, 0], np.nan)
@@ -162,16 +148,6 @@ def list_similarity(lists: IntArray, targets: IntArray, features: NDArray[np.flo
         total = np.where(valid, cosines, 0.0).sum(axis=1)
         mean[rows] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return first, mean
-
-
-def _norms(features: NDArray[np.float32], lists: IntArray, targets: IntArray) -> FloatArray:
-    """[N] lengths of the rows that are looked at, 0 elsewhere: the lists of a large catalogue name few of its items."""
-    rows = np.union1d(lists[lists >= 0], targets)
-    out = np.zeros(len(features))
-    for start in range(0, len(rows), SIMILARITY_CHUNK):
-        part = rows[start : start + SIMILARITY_CHUNK]
-        out[part] = np.linalg.norm(features[part].astype(np.float64), axis=1)
-    return out
 
 
 def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:

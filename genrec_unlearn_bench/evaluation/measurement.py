@@ -1,14 +1,20 @@
-"""The contract of a measurement of the full suite: its inputs, its outcome, and its comparison with references.
+"""The contract of a measurement of the full suite, and how its outcomes are run, stored and compared.
 
 ``measure`` takes one model, part by part; all parts are stored as one stage. ``compare`` is cheap and turns what was
 measured on the run and its references into metric values, so that a reference is measured once for all methods.
+
+The folder of a stage holds ``parts.json`` (part -> subfolder and the reason why it could not be measured, or "") and a
+subfolder for each part with ``outcome.json``, ``curve.parquet`` and ``samples.safetensors``, the latter two where there
+are some.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +23,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
+from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
@@ -32,6 +39,11 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[np.generic]]
+
+
+CURVE, SAMPLES, OUTCOME, INDEX = "curve.parquet", "samples.safetensors", "outcome.json", "parts.json"
+MODEL_COLUMN = "model"
+"""First column of a published table: run, original, retrain, retrain 1 … or untrained."""
 
 
 class NotMeasurable(BenchError):
@@ -77,14 +89,18 @@ class Measured:
     reason: str = ""
 
 
+Parts = Mapping[str, Measured]
+"""One measurement on one model, by part. Parts of one model are one object in a session."""
+
+
 @dataclass(frozen=True, eq=False)
 class References:
-    """The same measurement, by part, on the models that a run is compared with."""
+    """The same measurement on the models that a run is compared with."""
 
-    original: Mapping[str, Measured]
-    oracles: Sequence[Mapping[str, Measured]]
+    original: Parts
+    oracles: Sequence[Parts]
     """Retrained models, the run's own first; empty where none were trained."""
-    untrained: Mapping[str, Measured] | None = None
+    untrained: Parts | None = None
     """A model of the same shape with random weights, where the measurement asked for it."""
     row: str = ""
     """Name of the row that is measured: a reference row may be its own reference."""
@@ -143,15 +159,12 @@ class Measurement(ABC):
         return ("",)
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
-        """Measure one part of one model; raises NotMeasurable with the reason where that cannot be done.
-
-        ``progress.work`` is a folder to go on from after a kill, where a part takes minutes.
-        """
+        """Measure one part of one model; raises NotMeasurable with the reason where that cannot be done."""
         measured: Measured = imported(self.target)(subject, part, config, progress)
         return measured
 
     @abstractmethod
-    def compare(self, own: Mapping[str, Measured], references: References) -> tuple[MetricValue, ...]:
+    def compare(self, own: Parts, references: References) -> tuple[MetricValue, ...]:
         """Metric values of a run. One that cannot be had is None with the reason in its note, never left out or 0."""
 
 
@@ -168,12 +181,15 @@ class IntervalEstimate:
     def interval(self) -> tuple[float, float]:
         return self.low, self.high
 
+    def metric(self, name: str, group: Group, *, n: int | None = None, note: str | None = None) -> MetricValue:
+        return number(name, group, self.value, n=self.n if n is None else n, interval=self.interval, note=note)
+
     def columns(self, name: str) -> dict[str, float]:
         """``name``, ``name_low`` and ``name_high`` of a curve."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
-def independent_oracles(own: Mapping[str, Measured], references: References) -> list[Mapping[str, Measured]]:
+def independent_oracles(own: Parts, references: References) -> list[Parts]:
     """The oracles' parts without those of the run itself, which are the same object: no model is its own reference."""
     return [parts for parts in references.oracles if parts is not own]
 
@@ -184,14 +200,13 @@ def number(
     value: float,
     *,
     n: int | None = None,
-    sd: float | None = None,
     interval: tuple[float, float] | None = None,
     note: str | None = None,
 ) -> MetricValue:
     """A measured value; one that is not finite becomes None with a note."""
     if not np.isfinite(value):
         return MetricValue(metric=metric, group=group, value=None, n=n, note=note or f"the value is {value}")
-    return MetricValue(metric=metric, group=group, value=float(value), n=n, sd=sd, interval=interval, note=note)
+    return MetricValue(metric=metric, group=group, value=float(value), n=n, interval=interval, note=note)
 
 
 def unmeasured(specs: Iterable[MetricSpec], reason: str) -> tuple[MetricValue, ...]:
@@ -209,3 +224,142 @@ def values_or_reason(
         return tuple(compute())
     except NotMeasurable as fault:
         return unmeasured(specs, fault.what)
+
+
+def run_parts(
+    measurement: Measurement,
+    subject: Subject,
+    config: Any,
+    progress: Progress,
+    folder: Path,
+    *,
+    passes: Parts,
+    work: Path,
+    reseed: Callable[[], None],
+) -> None:
+    """Measure one model part by part and write all parts to ``folder``, as ``read_parts`` reads them.
+
+    Args:
+        passes: Outcomes of the declared passes. The reason of one that could not be taken stands for all parts.
+        work: Folder that survives a kill: finished parts are kept there and not measured again. The caller removes it.
+        reseed: Called before each part, so that none depends on which others were measured before it.
+    """
+    found = {declared.name: passes[declared.name] for declared in measurement.passes}
+    reason = next((outcome.reason for outcome in found.values() if outcome.reason), "")
+    if reason:
+        write_parts({"": Measured(reason=reason)}, folder)
+        return
+    arrays = {name: outcome.samples for name, outcome in found.items()}
+    subject = replace(subject, pass_arrays={**subject.pass_arrays, **arrays})
+    parts: dict[str, Measured] = {}
+    for part in measurement.parts(subject):
+        kept = work / _folder_name(part)
+        outcome = _finished(kept)
+        if outcome is None:
+            reseed()
+            try:
+                outcome = measurement.measure(subject, part, config, progress)
+            except NotMeasurable as fault:
+                outcome = Measured(reason=fault.what)
+            write_measured(outcome, kept)
+        parts[part] = outcome
+    write_parts(parts, folder)
+
+
+def _finished(folder: Path) -> Measured | None:
+    """The outcome of a part that an interrupted process finished; None where there is no whole one."""
+    from pyarrow.lib import ArrowException
+    from safetensors import SafetensorError
+
+    try:
+        return read_measured(folder)
+    except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
+        return None
+
+
+def write_parts(parts: Parts, folder: Path) -> None:
+    """Write all parts of a measurement on one model to ``folder``, which is created if need be."""
+    for part, outcome in parts.items():
+        write_measured(outcome, folder / _folder_name(part))
+    index = {part: {"folder": _folder_name(part), "reason": outcome.reason} for part, outcome in parts.items()}
+    write_json(folder / INDEX, index)
+
+
+def read_parts(folder: Path) -> Parts:
+    index: dict[str, dict[str, str]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return {part: read_measured(folder / entry["folder"]) for part, entry in index.items()}
+
+
+def write_measured(measured: Measured, folder: Path) -> None:
+    """Write one outcome (a part's or a pass's) to ``folder``, which is created if need be."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if measured.curve is not None:
+        measured.curve.to_parquet(folder / CURVE, engine="pyarrow", compression="zstd", index=False)
+    if measured.samples:
+        arrays = {name: np.ascontiguousarray(array) for name, array in measured.samples.items()}
+        save_file(arrays, folder / SAMPLES)
+    # Last: a folder with it is whole.
+    write_json(folder / OUTCOME, {"reason": measured.reason})
+
+
+def read_measured(folder: Path) -> Measured:
+    import pandas as pd
+    from safetensors.numpy import load_file
+
+    curve, samples = folder / CURVE, folder / SAMPLES
+    return Measured(
+        curve=pd.read_parquet(curve, engine="pyarrow") if curve.is_file() else None,
+        samples=load_file(samples) if samples.is_file() else {},
+        reason=json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ExtraMetrics:
+    """Metrics beyond the core of the run and of each oracle; ``tables`` has the curves of all models by measurement."""
+
+    values: tuple[MetricValue, ...] = ()
+    oracles: tuple[tuple[MetricValue, ...], ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def compare_measurements(measured: Sequence[tuple[Measurement, Parts, References]], oracles: int) -> ExtraMetrics:
+    """Turn what was measured on all models, the run's parts and the references of each measurement, into metric values
+    and published tables. ``oracles``: how many the run has.
+    """
+    values: list[MetricValue] = []
+    retrained: list[list[MetricValue]] = [[] for _ in range(oracles)]
+    tables: dict[str, pd.DataFrame] = {}
+    for measurement, own, references in measured:
+        values += measurement.compare(own, references)
+        for place, parts in enumerate(references.oracles):
+            retrained[place] += measurement.compare(parts, replace(references, row="retrain"))
+        table = _table(own, references)
+        if table is not None:
+            tables[measurement.name] = table
+    return ExtraMetrics(tuple(values), tuple(tuple(found) for found in retrained), tables)
+
+
+def _table(own: Parts, references: References) -> pd.DataFrame | None:
+    """The curves of all models, concatenated; a reference that is the run itself is repeated."""
+    import pandas as pd
+
+    named = {"run": own, "original": references.original}
+    named |= {f"retrain {place}" if place else "retrain": parts for place, parts in enumerate(references.oracles)}
+    if references.untrained is not None:
+        named["untrained"] = references.untrained
+    frames = []
+    for model, parts in named.items():
+        curves = [part.curve for part in parts.values() if part.curve is not None and len(part.curve)]
+        if curves:
+            frame = pd.concat(curves, ignore_index=True)
+            frame.insert(0, MODEL_COLUMN, model)
+            frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else None
+
+
+def _folder_name(part: str) -> str:
+    """``mixed/served`` -> ``mixed.served``; the part without a name is ``all``."""
+    return part.replace("/", ".") or "all"

@@ -13,7 +13,6 @@ never-trained interactions were drawn at random, so that labels are exchangeable
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from pydantic import Field
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray
 from genrec_unlearn_bench.data.forget import ConceptKind
-from genrec_unlearn_bench.evaluation.catalogue import metric_spec
+from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
     FloatArray,
@@ -34,7 +33,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
     References,
     Subject,
     independent_oracles,
-    number,
     unmeasured,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
@@ -49,7 +47,6 @@ MemberScores = tuple[FloatArray, FloatArray]
 """Scores of members [m] and of non-members [n]."""
 
 LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE = "loss", "min-k", "min-k++", "reference"
-SCORES = (LOSS, MIN_K, MIN_K_PLUS_PLUS, REFERENCE)
 
 OWN, OLD = "own", "original-sids"
 """In which semantic IDs histories and targets are written: the model's own, or the original recommender's."""
@@ -66,25 +63,8 @@ RESAMPLES = 1000
 BLOCK = 100
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """One metric: a statistic (auc, tpr or privleak) of a score in a SID space."""
-
-    statistic: str
-    score: str
-    space: str = OWN
-
-    @property
-    def name(self) -> str:
-        return ".".join(["membership", self.statistic, *([self.space] if self.space != OWN else []), self.score])
-
-
-QUANTITIES = (
-    *(Quantity("auc", score) for score in SCORES),
-    Quantity("auc", LOSS, OLD),
-    *(Quantity(statistic, score) for statistic in ("tpr", "privleak") for score in SCORES),
-)
-SPECS = tuple(metric_spec(quantity.name) for quantity in QUANTITIES)
+SPECS = tuple(spec for spec in family("membership.") if not spec.name.endswith(".u-lira"))
+"""``membership.<statistic>.<score>``, with a SID space other than the model's own in between."""
 
 _SIDES = {
     Group.FORGET: (ExampleGroup.FORGET_TRAIN, ExampleGroup.FORGET_HOLDOUT),
@@ -151,8 +131,7 @@ class Membership(Measurement):
         if run.reason:
             return unmeasured(self.specs, run.reason)
         oracles = [parts[""] for parts in independent_oracles(own, references)]
-        pairs = zip(QUANTITIES, self.specs, strict=True)
-        return tuple(_value(quantity, group, run, oracles) for quantity, spec in pairs for group in spec.better)
+        return tuple(_value(spec.name, group, run, oracles) for spec in SPECS for group in spec.better)
 
 
 def _scores(part: Scored, share: float) -> Iterator[tuple[tuple[str, str], FloatArray]]:
@@ -180,13 +159,15 @@ def _curve(samples: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _value(quantity: Quantity, group: Group, run: Measured, oracles: Sequence[Measured]) -> MetricValue:
+def _value(name: str, group: Group, run: Measured, oracles: Sequence[Measured]) -> MetricValue:
+    _, statistic, *between, score = name.split(".")
+    space = between[0] if between else OWN
     try:
-        scores = _scores_of(run, quantity, group, oracles)
-        if quantity.statistic == "auc":
+        scores = _scores_of(run, space, score, group, oracles)
+        if statistic == "auc":
             found = area(*scores)
-        elif quantity.statistic == "privleak":
-            found = _leak_from(oracles, quantity, group, scores)
+        elif statistic == "privleak":
+            found = _leak_from(oracles, score, group, scores)
         elif len(scores[1]) < ONE_IN:
             raise NotMeasurable(
                 f"a false-positive rate of 1 in {ONE_IN} cannot be resolved with {len(scores[1])} non-members"
@@ -194,35 +175,35 @@ def _value(quantity: Quantity, group: Group, run: Measured, oracles: Sequence[Me
         else:
             found = rate(*scores)
     except NotMeasurable as fault:
-        return MetricValue(metric=quantity.name, group=group, value=None, note=fault.what)
-    return number(quantity.name, group, found.value, n=sum(map(len, scores)), interval=found.interval)
+        return MetricValue(metric=name, group=group, value=None, note=fault.what)
+    return found.metric(name, group, n=sum(map(len, scores)))
 
 
-def _scores_of(model: Measured, quantity: Quantity, group: Group, oracles: Sequence[Measured]) -> MemberScores:
+def _scores_of(model: Measured, space: str, score: str, group: Group, oracles: Sequence[Measured]) -> MemberScores:
     """Member and non-member scores of a model; for the reference score, minus those of the last oracle."""
     if model.reason:
         raise NotMeasurable(f"the retrained model was not measured: {model.reason}")
-    found = _stored(model.samples, group, quantity.space, LOSS if quantity.score == REFERENCE else quantity.score)
+    found = _stored(model.samples, group, space, LOSS if score == REFERENCE else score)
     if found is None:
         raise NotMeasurable(
             "the model's semantic IDs are no reassignment of the original ones"
-            if quantity.space == OLD
+            if space == OLD
             else f"too few {group} interactions, trained on or not"
         )
-    if quantity.score != REFERENCE:
+    if score != REFERENCE:
         return found
     if not oracles:
         raise NotMeasurable("there is no retrained model, other than the run itself, to calibrate the score by")
-    reference = _scores_of(oracles[-1], Quantity(quantity.statistic, LOSS, quantity.space), group, oracles)
+    reference = _scores_of(oracles[-1], space, LOSS, group, oracles)
     return found[0] - reference[0], found[1] - reference[1]
 
 
-def _leak_from(oracles: Sequence[Measured], quantity: Quantity, group: Group, scores: MemberScores) -> IntervalEstimate:
+def _leak_from(oracles: Sequence[Measured], score: str, group: Group, scores: MemberScores) -> IntervalEstimate:
     if not oracles:
         raise NotMeasurable("there is no retrained model, other than the run itself, to compare with")
-    if quantity.score == REFERENCE and len(oracles) == 1:
+    if score == REFERENCE and len(oracles) == 1:
         raise NotMeasurable("the one retrained model at hand would calibrate its own score")
-    retrained = _scores_of(oracles[0], quantity, group, oracles)
+    retrained = _scores_of(oracles[0], OWN, score, group, oracles)
     if area(*retrained).value >= 1.0:
         raise NotMeasurable("the retrained model tells members perfectly, so that it leaves nothing to compare with")
     return privleak(scores, retrained)
@@ -287,12 +268,10 @@ def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
     false-positive rate is 1 % is binomial; Clopper-Pearson's bounds of the true-positive rate are mixed over it. By
     simulation (n of 190 to 2,000, m of 1,700, AUC of .5 to .998) it holds the true rate in 97 to 99 of 100 cases; a
     stratified bootstrap in only 86 to 90 at n = 190. With fewer than 368 non-members there is none above the true
-    threshold in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores. Raises ValueError below
-    ``ONE_IN``.
+    threshold in more than 2.5 of 100 cases: the lower end is then 0, whatever the scores. n is at
+    least ``ONE_IN``.
     """
     m, n = len(members), len(others)
-    if n < ONE_IN:
-        raise ValueError(f"a false-positive rate of 1 in {ONE_IN} needs {ONE_IN} non-members, not {n}")
     falling = np.sort(others)[::-1]
     rising = np.sort(members)
     value = _above(rising, falling[n // ONE_IN], "right") / m
@@ -337,12 +316,10 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     forgotten interactions score below never-trained ones, which gives them away as well (too much unlearned).
 
     The interval is a stratified percentile bootstrap over examples; both models, scored on the same examples in the
-    same order, share each draw. Raises ValueError where the retrained model's AUC is 1, as the denominator is 0.
+    same order, share each draw. The retrained model's AUC is below 1.
     """
     grids = [kernel(*scores) for scores in (own, retrained)]
     own_area, area_of_retrained = (float(grid.mean()) for grid in grids)
-    if area_of_retrained >= 1.0:
-        raise ValueError("the retrained model's AUC is 1")
     value = 100.0 * ((1.0 - own_area) - (1.0 - area_of_retrained)) / (1.0 - area_of_retrained)
     m, n = grids[0].shape
     generator = numpy_generator(0, "membership", "privleak")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +15,10 @@ from genrec_unlearn_bench.evaluation.exposure import concept_rate_values, exposu
 from genrec_unlearn_bench.evaluation.history_influence import influence_values
 from genrec_unlearn_bench.evaluation.lists import similarity_values
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, UserBlock, blocks, ranking_values
+from genrec_unlearn_bench.evaluation.ranking import blocks, ranking_values
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyarrow import parquet as pq
-
-ROW_GROUP = 1 << 20
-"""Rows of a row group of the file: pyarrow's own limit, so that a table is the same file however it is written."""
 
 COLUMNS: Mapping[str, str] = {
     "example": "int64",
@@ -90,83 +84,13 @@ def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) ->
     return _typed(pd.DataFrame({**columns, "group": [group.value] * rows, "beam": np.full(rows, beam)}))
 
 
-def join(frames: list[pd.DataFrame]) -> pd.DataFrame:
+def write_per_user(frames: Sequence[pd.DataFrame], path: Path) -> pd.DataFrame:
+    """Join the frames to the table, write it as parquet (zstd; floats keep all their bits), and return it."""
     import pandas as pd
 
-    return _typed(pd.concat(frames, ignore_index=True))
-
-
-class PerUserWriter:
-    """Writes the table as parquet (zstd), frame by frame: the file that pandas makes of all frames joined, with never
-    more than a row group and a frame in memory. Floats keep all their bits."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writer: pq.ParquetWriter | None = None
-        self._pending: list[pd.DataFrame] = []
-        self._rows = 0
-
-    def write(self, frame: pd.DataFrame) -> None:
-        self._pending.append(frame)
-        self._rows += len(frame)
-        while self._rows >= ROW_GROUP:
-            whole = join(self._pending)
-            self._flush(whole.iloc[:ROW_GROUP].reset_index(drop=True))
-            rest = whole.iloc[ROW_GROUP:].reset_index(drop=True)
-            self._pending, self._rows = [rest], len(rest)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *fault: object) -> None:
-        if kind is None and (self._rows or self._writer is None):
-            self._flush(join(self._pending))
-        if self._writer is not None:
-            self._writer.close()
-
-    def _flush(self, frame: pd.DataFrame) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        if self._writer is None:
-            self._writer = parquet.ParquetWriter(self._path, table.schema, compression="zstd")
-        self._writer.write_table(table, row_group_size=ROW_GROUP)
-
-
-def stored_blocks(path: Path) -> tuple[UserBlock, ...]:
-    """``blocks`` of a stored table. A column is read when it is used, so that no more than two are in memory."""
-    from pyarrow import parquet
-
-    @lru_cache(maxsize=2)
-    def column(name: str) -> pd.Series[Any]:
-        found: pd.Series[Any] = parquet.read_table(path, columns=[name]).column(0).to_pandas()
-        return found
-
-    keys = parquet.read_table(path, columns=["group", "beam"], read_dictionary=["group"])
-    names = keys.column("group").to_numpy()
-    columns = frozenset(parquet.read_schema(path).names)
-    beams = keys.column("beam").to_numpy()
-    return tuple(
-        UserBlock(group, beam, _StoredRows(column, columns, np.flatnonzero((names == group.value) & (beams == beam))))
-        for group in TEST_GROUPS
-        for beam in BEAMS
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _StoredRows:
-    """Some rows of a stored table, by column."""
-
-    column: Callable[[str], pd.Series[Any]]
-    there: frozenset[str]
-    rows: NDArray[np.int64]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.there
-
-    def __getitem__(self, name: str) -> pd.Series[Any]:
-        return self.column(name).take(self.rows)
+    table = _typed(pd.concat(frames, ignore_index=True))
+    table.to_parquet(path, engine="pyarrow", compression="zstd", index=False)
+    return table
 
 
 def read_per_user(path: Path) -> pd.DataFrame:
@@ -186,11 +110,7 @@ def read_per_user(path: Path) -> pd.DataFrame:
 
 def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
     """Every USER-level metric from a per-user table, to the bit as ``evaluate`` reported it."""
-    return rescored(tuple(blocks(per_user)))
-
-
-def rescored(parts: Sequence[UserBlock]) -> tuple[MetricValue, ...]:
-    """The same from the blocks of a table, wherever their columns lie."""
+    parts = tuple(blocks(per_user))
     return (
         *ranking_values(parts),
         *similarity_values(parts),

@@ -133,8 +133,7 @@ def _per_example(parts: Mapping[str, Measured], part: str, metric: str, group: G
 
 
 def _ratio(spec: MetricSpec, numerators: FloatArray, denominators: FloatArray, *, what: str) -> MetricValue:
-    ratio = paired_ratio(numerators, denominators, what=what)
-    return number(spec.name, next(iter(spec.better)), ratio.value, n=ratio.n, interval=ratio.interval)
+    return paired_ratio(numerators, denominators, what=what).metric(spec.name, next(iter(spec.better)))
 
 
 def _scores(end: str, samples: Mapping[str, NDArray[np.generic]]) -> list[MetricValue]:

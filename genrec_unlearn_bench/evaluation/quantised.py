@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.lora import adapted_layers
 from genrec_unlearn_bench.unlearning.sampling import at_most
 
 BLOCK = 64
@@ -44,8 +46,8 @@ def quantised_ranks(
         raise NotMeasurable("there are no test examples")
     bits = next(recommender.module.parameters()).element_size() * 8
     if scheme is not None:
-        recommender = quantised(recommender, rounding_of(scheme))
         bits = 8 if scheme == "int8" else 4
+        recommender = quantised(recommender, normal_float if scheme == "nf4" else partial(round_to_nearest, bits=bits))
     recommender.module.eval()
     most = len(test.retain) if retain_examples is None else retain_examples
     retain = at_most(test.retain, most, subject.seed, "quantisation", "retain")
@@ -68,8 +70,7 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
     copy = recommender.clone()
     done: set[int] = set()
     with torch.no_grad():
-        for part in _adapted(copy.module):
-            adapter: Any = part
+        for adapter in adapted_layers(copy.module):
             if not adapter.merged and not adapter.disable_adapters:
                 adapter.merge()
         for layer in linear_layers(copy.module):
@@ -81,14 +82,10 @@ def quantised(recommender: Recommender, rounding: Callable[[Tensor], Tensor]) ->
 
 def linear_layers(module: nn.Module) -> Iterator[nn.Linear]:
     """The network's linear layers, without the two small ones inside each low-rank adapter."""
-    inside = {id(part) for layer in _adapted(module) for part in layer.modules() if part is not layer.base_layer}
+    inside = {id(part) for layer in adapted_layers(module) for part in layer.modules() if part is not layer.base_layer}
     for part in module.modules():
         if isinstance(part, nn.Linear) and id(part) not in inside:
             yield part
-
-
-def _adapted(module: nn.Module) -> list[nn.Module]:
-    return [part for part in module.modules() if hasattr(part, "get_delta_weight")]
 
 
 def round_to_nearest(weight: Tensor, bits: int) -> Tensor:
@@ -117,10 +114,3 @@ def normal_float(weight: Tensor) -> Tensor:
     packed, state = kernels.quantize_4bit(weight.contiguous(), blocksize=BLOCK, quant_type="nf4")
     restored: Tensor = kernels.dequantize_4bit(packed, state)
     return restored.to(weight.dtype)
-
-
-def rounding_of(scheme: str) -> Callable[[Tensor], Tensor]:
-    if scheme == "nf4":
-        return normal_float
-    bits = int(scheme.removeprefix("int"))
-    return lambda weight: round_to_nearest(weight, bits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +33,13 @@ TEST_GROUPS = (Group.FORGET, Group.RETAIN)
 """The sides the test examples are divided into."""
 
 
-class Columns(Protocol):
-    """Columns by name: a frame, or an object that reads them from a file."""
-
-    def __getitem__(self, name: str, /) -> pd.Series[Any]: ...
-
-    def __contains__(self, name: object, /) -> bool: ...
-
-
 @dataclass(frozen=True, eq=False)
 class UserBlock:
     """The rows of the per-user table that belong to one group and one beam (M of them, maybe none)."""
 
     group: Group
     beam: int
-    frame: Columns
+    frame: pd.DataFrame
 
     def numbers(self, column: str) -> FloatArray:
         """[M] the column as float64, NaN where nothing was measured."""

@@ -13,8 +13,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
-from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics, compare_measurements
-from genrec_unlearn_bench.evaluation.measurement import References
+from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics, References, compare_measurements
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest

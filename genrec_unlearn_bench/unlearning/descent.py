@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from pydantic import Field
@@ -26,9 +25,13 @@ from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch, at_most, paired_batches, steps_per_epoch
 from genrec_unlearn_bench.unlearning.search import EPOCHS, LEARNING_RATES, Search
 
-Step = Callable[[PairedBatch], Mapping[str, Tensor | float]]
-"""Adds the gradients of one batch to ``.grad`` (empty before) and returns named loss terms for the log, ``retain``
-among them."""
+__all__ = ["DescentConfig", "PairedBatch", "Phase", "Search", "Step", "Terms", "backward", "descend", "planned_steps"]
+
+Terms = Mapping[str, Tensor | float]
+"""Loss terms of a step by name, for the log."""
+
+Step = Callable[[PairedBatch], Terms]
+"""Adds the gradients of one batch to ``.grad`` (empty before)."""
 
 STAGE = "unlearn"
 CEILING_ROWS = 512
@@ -146,8 +149,13 @@ def _descend(
     ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
     model.module.train(config.dropout)
     epochs = config.epochs if phase.epochs is None else phase.epochs
-    stop = partial(_note_stop, progress, phase.stage)
     done = 0
+
+    def stopped(reason: str, kept: int) -> int:
+        progress.note(f"{phase.stage}.stopped_at", kept)
+        progress.note(f"{phase.stage}.stopped_for", reason)
+        return done
+
     for epoch in progress.track(phase.stage, range(epochs), total=epochs):
         for batch in batches(epoch):
             if done >= total:
@@ -160,16 +168,16 @@ def _descend(
             norm = float(torch.nn.utils.clip_grad_norm_(trained, config.clip))
             progress.log(phase.stage, done, {**terms, "gradient_norm": norm})
             if progress.diverged:
-                return stop(done, "a loss or gradient that is not finite")
+                return stopped("a loss or gradient that is not finite", done)
             optimizer.step()
             phase.after_step()
             done += 1
             if ceiling is not None and done % config.check_every == 0 and ceiling.exceeded():
-                return stop(ceiling.steps_kept(done), CEILING, done)
+                return stopped(CEILING, ceiling.steps_kept(done))
             if reason := phase.stop(terms):
-                return stop(done, reason)
+                return stopped(reason, done)
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
-        return stop(ceiling.steps_kept(done), CEILING, done)
+        return stopped(CEILING, ceiling.steps_kept(done))
     return done
 
 
@@ -190,13 +198,6 @@ def _only(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[Non
     finally:
         for parameter, required in before:
             parameter.requires_grad_(required)
-
-
-def _note_stop(progress: Progress, stage: str, kept: int, reason: str, taken: int | None = None) -> int:
-    """Note after how many steps the weights were kept, and why; returns the number of steps taken."""
-    progress.note(f"{stage}.stopped_at", kept)
-    progress.note(f"{stage}.stopped_for", reason)
-    return kept if taken is None else taken
 
 
 class _RetainCeiling:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.forget import ConceptKind, concept_places
 from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie
@@ -27,37 +27,6 @@ from genrec_unlearn_bench.unlearning.sampling import positive_set
 
 _IMPLAUSIBLE = -1e4
 """Added to an implausible token's log p0: ranked last and unguided, but available if the trie leaves nothing else."""
-
-
-class ForgottenItems:
-    """The concept items of each user.
-
-    For interaction requests these are the items of the user's own forgotten pairs: all affected items together are a
-    random part of the catalogue, and liking them means nothing.
-    """
-
-    def __init__(self, request: ForgetRequest) -> None:
-        self.by_user = request.kind is ConceptKind.INTERACTION
-        self._items = request.items
-        self._width = len(request.items)
-        self._pool = request.item_ids
-        if self.by_user:
-            self._keys = np.unique(request.pairs[:, 0] * self._width + request.pairs[:, 1])
-            self._pool = self._keys % self._width
-
-    def marked(self, items: IntArray, users: IntArray) -> BoolArray:
-        """[B, T] whether each of ``items`` [B, T] (``PAD`` is none) is a concept item of its row's user [B]."""
-        known = items != PAD
-        if not self.by_user:
-            return np.asarray(known & self._items[np.where(known, items, 0)], dtype=np.bool_)
-        return np.asarray(known & np.isin(users[:, None] * self._width + items, self._keys), dtype=np.bool_)
-
-    def pools(self, users: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The concept items of each user: flat ids, and [B] offset and count in them."""
-        if not self.by_user:
-            return self._pool, np.zeros_like(users), np.full_like(users, len(self._pool))
-        first = np.searchsorted(self._keys, users * self._width)
-        return self._pool, first, np.searchsorted(self._keys, (users + 1) * self._width) - first
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +44,31 @@ class Contrast:
 
 
 class Contexts:
-    """Sampler of expert and novice contexts; ``count`` (m) oldest items are replaced, or all of a shorter history."""
+    """Sampler of expert and novice contexts; ``count`` (m) oldest items are replaced, or all of a shorter history.
+
+    For interaction requests, a user's concept items are those of the user's own forgotten pairs: all affected items
+    together are a random part of the catalogue, and liking them means nothing.
+    """
 
     def __init__(self, request: ForgetRequest, table: SidTable, *, count: int) -> None:
-        self.forgotten = ForgottenItems(request)
-        self._count = count
+        self._request, self._count = request, count
+        self.by_user = request.kind is ConceptKind.INTERACTION
+        self._width = len(request.items)
+        self._keys = np.unique(request.pairs[:, 0] * self._width + request.pairs[:, 1])
+        self._pool = self._keys % self._width if self.by_user else request.item_ids
         affected = request.affected_items
         retain = np.flatnonzero(~affected)
         self._retain = retain if len(retain) else np.arange(len(affected))
         concept = np.flatnonzero(affected).astype(np.int64)
         self._nearest = np.full(len(affected), PAD, dtype=np.int64)
         self._nearest[concept] = positive_set(request.features, table, concept, affected, 1)[:, 0]
+
+    def pools(self, users: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The concept items of each user: flat ids, and [B] offset and count in them."""
+        if not self.by_user:
+            return self._pool, np.zeros_like(users), np.full_like(users, len(self._pool))
+        first = np.searchsorted(self._keys, users * self._width)
+        return self._pool, first, np.searchsorted(self._keys, (users + 1) * self._width) - first
 
     def draw(self, histories: Histories, generator: np.random.Generator) -> Contrast:
         """Expert: the m oldest items that are not concept items are replaced by random concept items of the user.
@@ -94,10 +77,11 @@ class Contexts:
         without concept items has its m oldest replaced by random retain items, so that both contexts differ as much.
         """
         items = histories.items
-        concept = self.forgotten.marked(items, histories.users)
+        given = self._request
+        concept = concept_places(given.kind, given.items, given.pairs, items, histories.users[:, None])
         other = (items != PAD) & ~concept
         oldest = other & (np.cumsum(other, axis=1) <= self._count)
-        pool, first, number = self.forgotten.pools(histories.users)
+        pool, first, number = self.pools(histories.users)
         draws = np.floor(generator.random(items.shape) * number[:, None]).astype(np.int64)
         chosen = pool[np.minimum(first[:, None] + draws, len(pool) - 1)] if len(pool) else items
         expert = np.where(oldest & (number > 0)[:, None], chosen, items)
@@ -144,7 +128,6 @@ def guided_items(
     weight: float,
     floor: float = 0.0,
     beam: int = 10,
-    batch_size: int = 128,
 ) -> IntArray:
     """[M] the item decoded from each history under guidance; never one that shares its SID with a concept item.
 
@@ -154,19 +137,19 @@ def guided_items(
     Concept leaves are removed from the trie. For interaction requests, where each user has other items to forget, the
     beam is wide enough to contain one that is not among them.
     """
-    table, forgotten = recommender.sids, contexts.forgotten
+    table = recommender.sids
     _, sid = np.unique(table.codes, axis=0, return_inverse=True)
     sid = sid.ravel()
     trie = Trie.build(table.codes, table.level_sizes, blocked=_blocked(recommender, contexts, sid))
     found = np.zeros(len(histories), dtype=np.int64)
     with resting(recommender), torch.inference_mode():
         opened = recommender.server()
-        for rows in length_batches(histories.lengths, batch_size):
+        for rows in length_batches(histories.lengths, 128):
             contrast = contexts.draw(histories.rows(rows), generator)
             sessions = [opened(part) for part in (contrast.base, contrast.expert, contrast.novice)]
             session = GuidedSession(*sessions, weight=weight, floor=floor)
-            pool, first, number = forgotten.pools(contrast.base.users)
-            wide = max(beam, 1 + int(number.max(initial=0))) if forgotten.by_user else beam
+            pool, first, number = contexts.pools(contrast.base.users)
+            wide = max(beam, 1 + int(number.max(initial=0))) if contexts.by_user else beam
             leaves = beam_search(session, trie, recommender.vocabulary.offsets, beam=wide).leaves.cpu().numpy()
             items = trie.items[trie.first_item[np.maximum(leaves, 0)]]
             for row, candidates in enumerate(items):
@@ -180,7 +163,7 @@ def _blocked(recommender: Recommender, contexts: Contexts, sid: IntArray) -> Boo
     """[N] items to remove from the trie: concept items, items that share a SID with them, and items not served."""
     served = recommender.serving.blocked
     blocked = np.zeros(len(sid), dtype=np.bool_) if served is None else served.copy()
-    if not contexts.forgotten.by_user:
-        pool, _, _ = contexts.forgotten.pools(np.zeros(1, dtype=np.int64))
+    if not contexts.by_user:
+        pool, _, _ = contexts.pools(np.zeros(1, dtype=np.int64))
         blocked |= np.isin(sid, sid[pool])
     return blocked

@@ -19,6 +19,11 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.unlearning.sampling import example_batches
 
 
+def forward(model: Recommender, examples: Examples) -> StepOutput:
+    """The model's output at the examples' targets, given their histories."""
+    return model.forward(examples.histories(model.history_limit), examples.targets)
+
+
 def token_nll(output: StepOutput) -> Tensor:
     """Scalar: mean negative log-likelihood over all real target tokens, softmax over the full vocabulary."""
     return -output.mean(output.token_log_probs())
@@ -99,7 +104,7 @@ def reference_log_probs(recommender: Recommender, examples: Examples, *, batch: 
     found = []
     with resting(recommender):
         for part in example_batches(examples, batch):
-            output = recommender.forward(part.histories(recommender.history_limit), part.targets)
+            output = forward(recommender, part)
             found.append(level_log_probs(output, recommender.vocabulary, raw=raw).float().cpu())
     return torch.cat(found)
 

@@ -50,9 +50,9 @@ def linear_names(blocks: Iterable[Block]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def has_adapters(module: nn.Module) -> bool:
-    """Whether any layer has low-rank adapters."""
-    return any(_adapted(part) for part in module.modules())
+def adapted_layers(module: nn.Module) -> list[Any]:
+    """The layers that have low-rank adapters."""
+    return [part for part in module.modules() if _adapted(part)]
 
 
 class LowRank:
@@ -77,8 +77,7 @@ class LowRank:
 
         self._module, self._adapter = module, adapter
         self._required = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
-        there: list[Any] = [part for part in module.modules() if _adapted(part)]
-        self._before: dict[Any, list[str]] = {part: list(part.active_adapters) for part in there}
+        self._before: dict[Any, list[str]] = {part: list(part.active_adapters) for part in adapted_layers(module)}
         self._settings = vars(module).pop("peft_config", None)
         settings = LoraConfig(r=rank, lora_alpha=rank * scale, lora_dropout=dropout, target_modules=list(names))  # type: ignore[arg-type]
         mode = module.training

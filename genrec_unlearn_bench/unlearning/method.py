@@ -1,4 +1,7 @@
-"""The interface of an unlearning method: a name, a configuration, and one function."""
+"""The interface of an unlearning method: a name, a configuration, and one function.
+
+A method imports from here all that its signature names.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.search import Search, check_search
+
+__all__ = ["ForgetRequest", "MethodConfig", "Progress", "Recommender", "Search", "UnlearningMethod", "Variants"]
+
+Variants = Mapping[str, Mapping[str, Any]]
+"""By name, the fields of the configuration that a variant changes."""
 
 
 class MethodConfig(StrictModel):
@@ -47,7 +55,7 @@ class UnlearningMethod(ABC, Generic[C]):
     requires: ClassVar[frozenset[Capability]] = frozenset()
     kinds: ClassVar[frozenset[ConceptKind]] = frozenset(ConceptKind)
     """Kinds of request it supports. The runner refuses others before anything is trained."""
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    variants: ClassVar[Variants] = {}
     """Named configurations (ablations, relatives) with the fields each changes. A plain literal, so that ``bench ls``
     can read it without importing; every name begins with the method's own."""
     variant_search: ClassVar[Mapping[str, Search]] = {}

@@ -79,21 +79,13 @@ def check_request(request: ForgetRequest, *, task: str) -> None:
     the request in messages.
     """
     single = request.kind is ConceptKind.INTERACTION
+    what = "interactions" if single else "items"
     named = len(request.pairs) if single else int(np.count_nonzero(request.items))
     forget, retain = len(request.train.forget), len(request.train.retain)
-    what = "interactions" if single else "items"
-    if not forget and not retain:
-        fault = "the train part has no examples at all, so nothing can be unlearned from it"
-        hint = "check the dataset's split (bench data info NAME): every user needs two train interactions or more"
-    elif not named:
-        fault = f"the request names no {what}, so there is nothing to forget"
-        hint = "check what the task resolves to (bench show TASK), and its concept in the task's YAML"
-    elif not forget:
-        fault = f"none of the {retain} train examples belongs to the {named} {what} to be forgotten"
-        hint = "a recommender that was never trained on them has nothing to unlearn: choose another concept"
-    elif not retain:
-        fault = f"all {forget} train examples are to be forgotten, so there is nothing to keep a model by"
-        hint = "name less in the task's YAML; to forget everything, delete the model"
-    else:
-        return
-    raise DataFault(fault, where=task, hint=hint)
+    if not named or not forget or not retain:
+        raise DataFault(
+            f"the request names {named} {what}; {forget} train examples are to be forgotten and {retain} to be kept: "
+            "none of these may be 0",
+            where=task,
+            hint="see what the concept resolves to (bench show TASK), and the split (bench data info NAME)",
+        )

@@ -7,7 +7,7 @@ their loaders on the forget set in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,15 +31,8 @@ class PairedBatch:
 def all_examples(groups: Groups) -> Examples:
     one, two = groups.forget, groups.retain
     shift = len(one.events)
-    return Examples(
-        users=np.concatenate([one.users, two.users]),
-        targets=np.concatenate([one.targets, two.targets]),
-        times=np.concatenate([one.times, two.times]),
-        events=np.concatenate([one.events, two.events]),
-        event_users=np.concatenate([one.event_users, two.event_users]),
-        starts=np.concatenate([one.starts, two.starts + shift]),
-        ends=np.concatenate([one.ends, two.ends + shift]),
-    )
+    two = replace(two, starts=two.starts + shift, ends=two.ends + shift)
+    return Examples(**{name: np.concatenate([array, getattr(two, name)]) for name, array in vars(one).items()})
 
 
 def example_batches(examples: Examples, size: int) -> Iterator[Examples]:

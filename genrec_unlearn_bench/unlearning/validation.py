@@ -20,14 +20,11 @@ class Validation:
     """Ranking quality on the validation parts, at item level under the deployed trie.
 
     Attributes:
-        forget_hr: HR@10 on the forget part as served, in [0, 1]; NaN where that part is empty.
-        retain_ndcg: NDCG@10 on the retain part, in [0, 1]; NaN where that part is empty.
+        forget_hr, retain_ndcg: HR@10 of the forget part as served, NDCG@10 of the retain part; NaN for an empty part.
         forget_rows, retain_rows: Number of examples behind each mean.
         forget_hits: User of every forget row with its target among the first ten, for paired tests.
-        exposed_hr: HR@10 on the forget part of the same weights without serving rules, in the original IDs, as whoever
-            holds the weights can decode them; None where that was not asked for or the original codes have no tokens in
-            the model.
-        exposed_hits: As ``forget_hits``, exposed.
+        exposed_hr, exposed_hits: The same for the weights without serving rules, in the original IDs; None where that
+            was not asked for or the original codes have no tokens in the model.
         near_ndcg: NDCG@10 of the retain rows near the concept; None where there are none.
     """
 

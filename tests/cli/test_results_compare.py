@@ -13,11 +13,10 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, join, recompute
+from genrec_unlearn_bench.evaluation.per_user import block_frame, blocks, recompute, write_per_user
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.checkpoints import USER_METRICS, user_values
-from tests.evaluation.planted import write_per_user
 from tests.reporting.boards import write_records
 from tests.reporting.planting import planted_record
 
@@ -204,7 +203,7 @@ def users_frame(seed: int, *, kept: float, users: int = 60) -> pd.DataFrame:
                 columns[name] = np.full(rows, np.nan)
             columns |= dict.fromkeys(("exposed_rank", "exposed_concept_in_list", "exposed_n_list"), columns["rank"])
             frames.append(block_frame(group, beam, columns))
-    return join(frames)
+    return pd.concat(frames, ignore_index=True)
 
 
 @pytest.fixture
@@ -214,7 +213,7 @@ def with_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, kept in (("tracer", 0.05), ("original", 0.6)):
         for seed in (0, 1):
             table = tmp_path / "table.parquet"
-            write_per_user(users_frame(seed + (100 if name == "tracer" else 0), kept=kept), table)
+            write_per_user([users_frame(seed + (100 if name == "tracer" else 0), kept=kept)], table)
             record = planted_record(name, seed, {"forget:hr@10": kept}, per_user_digest=file_digest(table))
             write_records([record], folder)
             table.rename(next(folder.rglob(f"*/{name}/*seed{seed}*")) / "per_user.parquet")
@@ -244,7 +243,7 @@ def test_rows_are_matched_by_example_and_not_by_place(with_users: Path) -> None:
     before = read("tracer", "original", "--users", "--seed", "0", "--metric", "forget:ndcg@10")
     path = next(with_users.rglob("*/tracer/*seed0*")) / "per_user.parquet"
     shuffled = pd.read_parquet(path).sample(frac=1.0, random_state=3)
-    write_per_user(shuffled, path)
+    write_per_user([shuffled], path)
     record = path.with_name("result.json")
     content = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**content, "per_user_digest": file_digest(path)}), encoding="utf-8")
@@ -253,7 +252,7 @@ def test_rows_are_matched_by_example_and_not_by_place(with_users: Path) -> None:
 
 def test_a_changed_or_missing_table_is_refused(with_users: Path) -> None:
     path = next(with_users.rglob("*/tracer/*seed0*")) / "per_user.parquet"
-    write_per_user(users_frame(5, kept=0.5), path)
+    write_per_user([users_frame(5, kept=0.5)], path)
     assert "not the one of its record" in told(bench("tracer", "original", "--users", "--metric", "forget:hr@10"), 1)
     path.unlink()
     assert "no per-user table" in told(bench("tracer", "original", "--users", "--metric", "forget:hr@10"), 2)
@@ -261,7 +260,7 @@ def test_a_changed_or_missing_table_is_refused(with_users: Path) -> None:
 
 def test_tables_of_other_test_examples_are_refused(with_users: Path) -> None:
     path = next(with_users.rglob("*/tracer/*seed0*")) / "per_user.parquet"
-    write_per_user(users_frame(5, kept=0.5, users=50), path)
+    write_per_user([users_frame(5, kept=0.5, users=50)], path)
     record = path.with_name("result.json")
     content = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**content, "per_user_digest": file_digest(path)}), encoding="utf-8")
@@ -273,7 +272,7 @@ def test_a_published_table_without_targets_is_comparable(with_users: Path) -> No
     before = read("tracer", "original", "--users", "--seed", "0", "--metric", "retain:hr@10")
     path = next(with_users.rglob("*/tracer/*seed0*")) / "per_user.parquet"
     table = pd.read_parquet(path)
-    write_per_user(table.assign(target=-1, user=table["user"] + 1000), path)
+    write_per_user([table.assign(target=-1, user=table["user"] + 1000)], path)
     record = path.with_name("result.json")
     content = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**content, "per_user_digest": file_digest(path)}), encoding="utf-8")

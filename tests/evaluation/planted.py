@@ -21,7 +21,7 @@ from genrec_unlearn_bench.evaluation.core import BLOCK, evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode_block
 from genrec_unlearn_bench.evaluation.lists import GroupLists, Lists, read_lists
 from genrec_unlearn_bench.evaluation.metric import MetricValue
-from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, read_per_user
+from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
@@ -225,8 +225,3 @@ def evaluated(setting: EvaluationContext, *, block: int = BLOCK) -> Evaluated:
 def decode_groups(setting: EvaluationContext) -> tuple[GroupLists, ...]:
     """Forget and retain test examples, decoded at every beam."""
     return tuple(decode_block(setting, group, setting.test(group), Progress()) for group in TEST_GROUPS)
-
-
-def write_per_user(frame: pd.DataFrame, path: Path) -> None:
-    with PerUserWriter(path) as writer:
-        writer.write(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Subject
-from genrec_unlearn_bench.evaluation.quantised import linear_layers, quantised, rounding_of
+from genrec_unlearn_bench.evaluation.quantised import linear_layers, quantised, round_to_nearest
 from genrec_unlearn_bench.progress import Progress
 from tests import planted
 from tests.evaluation.planted import manifest
@@ -35,7 +36,7 @@ def trained() -> T5Recommender:
 
 def on_the_grid() -> Recommender:
     """The trained model, its linear layers on 4 bits already: what it is served with is what it was trained to."""
-    return quantised(trained(), rounding_of("int4"))
+    return quantised(trained(), partial(round_to_nearest, bits=4))
 
 
 def moved(model: Recommender, steps: float, forget: Examples) -> Recommender:

@@ -14,24 +14,22 @@ import torch
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.evaluation.measured_parts import (
-    MODEL_COLUMN,
-    StoredParts,
-    compare_measurements,
-    read_measured,
-    run_parts,
-    write_measured,
-    write_parts,
-)
 from genrec_unlearn_bench.evaluation.measurement import (
+    MODEL_COLUMN,
     Measured,
     Measurement,
     NotMeasurable,
     References,
     SharedPass,
     Subject,
+    compare_measurements,
     independent_oracles,
     number,
+    read_measured,
+    read_parts,
+    run_parts,
+    write_measured,
+    write_parts,
 )
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
@@ -65,9 +63,6 @@ class Drawing(Measurement):
 
     def measure(self, subject: Subject, part: str, config: Any, progress: Progress) -> Measured:
         self.asked.append(part)
-        if progress.work is not None:
-            progress.work.mkdir(parents=True, exist_ok=True)
-            (progress.work / "file").write_text("kept")
         if part == self.killed_at:
             raise KeyboardInterrupt
         if part == "lacking":
@@ -84,41 +79,38 @@ SUBJECT = Subject(cast(Recommender, None), *[cast(Any, None)] * 5, scale="smoke"
 PASSES = {"offsets": OFFSETS.run(SUBJECT, Progress())}
 
 
-def run(measurement: Drawing, folder: Path, work: Path | None = None) -> None:
+def run(measurement: Drawing, folder: Path, work: Path | None = None, passes: Mapping[str, Measured] = PASSES) -> None:
     run_parts(
         measurement,
         SUBJECT,
         None,
         Progress(),
         folder,
-        passes=PASSES,
-        work=work,
+        passes=passes,
+        work=work or folder / "work",
         reseed=lambda: cast(None, torch.manual_seed(7)),
     )
 
 
 def test_every_part_is_stored_and_starts_from_the_same_seed(tmp_path: Path) -> None:
     run(Drawing(), tmp_path / "stage")
-    parts = StoredParts(tmp_path / "stage")
+    parts = read_parts(tmp_path / "stage")
     assert list(parts) == ["a/first", "a/second", "lacking"]
     np.testing.assert_array_equal(parts["a/first"].samples["drawn"], parts["a/second"].samples["drawn"])
     assert parts["lacking"].reason == "nothing to draw"
     assert "whole" not in parts
-    assert parts["a/first"] is parts["a/first"], "read once"
     assert parts["a/first"].curve is not None
 
 
 def test_an_interrupted_measurement_goes_on_with_the_next_part(tmp_path: Path) -> None:
-    run(Drawing(), tmp_path / "whole")
+    run(Drawing(), tmp_path / "whole", tmp_path / "other")
     measurement = Drawing()
     measurement.killed_at = "a/second"
     with pytest.raises(KeyboardInterrupt):
         run(measurement, tmp_path / "stage.draft", tmp_path / "work")
-    assert (tmp_path / "work" / "a.second" / "state" / "file").read_text() == "kept"
     again = Drawing()
     run(again, tmp_path / "stage", tmp_path / "work")
     assert again.asked == ["a/second", "lacking"]
-    assert not (tmp_path / "work" / "a.second" / "state").exists(), "a finished part needs no state"
     for path in sorted((tmp_path / "whole").rglob("*.*")):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "stage" / path.relative_to(tmp_path / "whole")).read_bytes()
@@ -136,8 +128,8 @@ def test_a_damaged_part_is_measured_again(tmp_path: Path) -> None:
 def test_the_reason_of_a_pass_stands_for_the_whole_measurement(tmp_path: Path) -> None:
     lacking = OFFSETS.run(replace(SUBJECT, scale="small"), Progress())
     assert lacking.reason == "no offset at this scale"
-    run_parts(Drawing(), SUBJECT, None, Progress(), tmp_path / "stage", passes={"offsets": lacking})
-    parts = StoredParts(tmp_path / "stage")
+    run(Drawing(), tmp_path / "stage", passes={"offsets": lacking})
+    parts = read_parts(tmp_path / "stage")
     assert list(parts) == [""]
     assert parts[""].reason == "no offset at this scale"
 
@@ -152,7 +144,7 @@ def test_what_is_stored_reads_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.samples["scores"], samples["scores"])
     assert back.reason == ""
     write_parts({"x/y": back, "": Measured(reason="no data")}, tmp_path / "parts")
-    parts = StoredParts(tmp_path / "parts")
+    parts = read_parts(tmp_path / "parts")
     assert parts[""].reason == "no data"
     np.testing.assert_array_equal(parts["x/y"].samples["hits"], samples["hits"])
 
@@ -160,8 +152,8 @@ def test_what_is_stored_reads_back(tmp_path: Path) -> None:
 def test_models_are_compared_and_their_curves_joined(tmp_path: Path) -> None:
     for name in ("own", "original", "oracle"):
         run(Drawing(), tmp_path / name)
-    own, original, oracle = (StoredParts(tmp_path / name) for name in ("own", "original", "oracle"))
-    references = References(original=original, oracles=[StoredParts(tmp_path / "own"), oracle])
+    own, original, oracle = (read_parts(tmp_path / name) for name in ("own", "original", "oracle"))
+    references = References(original=original, oracles=[own, oracle])
     found = compare_measurements([(Drawing(), own, references)], oracles=3)
     assert [value.n for value in found.values] == [1], "the run is no oracle of its own"
     assert [len(values) for values in found.oracles] == [1, 1, 0]

@@ -115,11 +115,6 @@ def test_a_threshold_that_nobody_saw_leaves_the_lower_end_open() -> None:
     assert rate(perfect, np.zeros(400)).high == 1.0
 
 
-def test_too_few_non_members_have_no_rate() -> None:
-    with pytest.raises(ValueError, match="99"):
-        rate(np.ones(200), np.zeros(99))
-
-
 def pair(shift: float, seed: int, m: int = 300, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(seed)
     return generator.normal(shift, 1, m), generator.normal(0, 1, n)
@@ -166,8 +161,3 @@ def test_the_interval_holds_the_truth() -> None:
         found = privleak((noisy[0], noisy[1]), (other[0], other[1]))
         held.append(found.low <= 0 <= found.high)
     assert np.mean(held) >= 0.85
-
-
-def test_nothing_is_left_where_the_retrained_model_tells_all() -> None:
-    with pytest.raises(ValueError, match="is 1"):
-        privleak(pair(0.5, 0, 20, 20), (np.ones(20), np.zeros(20)))

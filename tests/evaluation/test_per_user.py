@@ -15,14 +15,10 @@ from genrec_unlearn_bench.evaluation.metric import Group, Level
 from genrec_unlearn_bench.evaluation.per_user import (
     COLUMNS,
     PRESENT_NAMES,
-    PerUserWriter,
-    blocks,
     read_per_user,
     recompute,
-    rescored,
-    stored_blocks,
+    write_per_user,
 )
-from tests.evaluation.planted import write_per_user
 
 from .planted import PlantedRecommender, context, evaluated, examples, item_table, lists, split, table
 
@@ -64,7 +60,7 @@ def evaluation():  # type: ignore[no-untyped-def]
 def test_every_user_metric_is_recomputed_to_the_bit(tmp_path: Path) -> None:
     result = evaluation()
     path = tmp_path / "per_user.parquet"
-    write_per_user(result.per_user, path)
+    write_per_user([result.per_user], path)
     frame = read_per_user(path)
     pd.testing.assert_frame_equal(frame, result.per_user, check_exact=True)
     specs = metric_specs()
@@ -110,7 +106,6 @@ def test_tables_of_protocol_1_are_read_without_what_came_later(tmp_path: Path) -
     frame = read_per_user(path)
     assert set(frame) == {former.get(name, name) for name in COLUMNS if name not in later}
     values = list(recompute(frame))
-    assert values == list(rescored(stored_blocks(path)))
     assert Group.NEAR not in {v.group for v in values}
     ranked = [v for v in result.values if v.metric in {"hr@10", "ndcg@10", "mrr@10"} and v.group is not Group.NEAR]
     assert [v for v in values if v.metric in {"hr@10", "ndcg@10", "mrr@10"}] == ranked
@@ -118,7 +113,7 @@ def test_tables_of_protocol_1_are_read_without_what_came_later(tmp_path: Path) -
 
 def test_two_evaluations_write_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_per_user(evaluation().per_user, tmp_path / name)
+        write_per_user([evaluation().per_user], tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -136,26 +131,3 @@ def test_broken_tables_are_named(tmp_path: Path) -> None:
     frame.assign(rank=["one"] * len(frame)).to_parquet(tmp_path / "typed.parquet")
     with pytest.raises(CorruptArtefact, match="type"):
         read_per_user(tmp_path / "typed.parquet")
-
-
-def test_a_table_of_several_row_groups_is_the_file_that_pandas_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = evaluation().per_user
-    monkeypatch.setattr("genrec_unlearn_bench.evaluation.per_user.ROW_GROUP", 100)
-    with PerUserWriter(tmp_path / "streamed") as writer:
-        for start in range(0, len(whole), 7):
-            writer.write(whole.iloc[start : start + 7])
-    whole.to_parquet(tmp_path / "whole", compression="zstd", index=False, row_group_size=100)
-    assert (tmp_path / "streamed").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-def test_stored_blocks_are_those_of_the_frame(tmp_path: Path) -> None:
-    whole = evaluation().per_user
-    write_per_user(whole, tmp_path / "table")
-    for stored, kept in zip(stored_blocks(tmp_path / "table"), blocks(whole), strict=True):
-        assert (stored.group, stored.beam) == (kept.group, kept.beam)
-        for column in ("rank", "concept_in_list", "near_prefix", "example"):
-            assert np.array_equal(stored.integers(column), kept.integers(column))
-        for column in ("log_prob", "js_forget", "mean_similarity"):
-            assert np.array_equal(stored.numbers(column), kept.numbers(column), equal_nan=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from genrec_unlearn_bench.evaluation.quantised import (
     normal_float,
     quantised,
     round_to_nearest,
-    rounding_of,
 )
 from tests import planted
 from tests.small import causal, changed, t5
@@ -32,7 +32,7 @@ def untouched(name: str) -> bool:
 @pytest.mark.parametrize("model", [t5(2), causal(2)], ids=["t5", "causal"])
 def test_every_matrix_of_a_linear_layer_and_nothing_else(model: Recommender) -> None:
     before = {name: parameter.clone() for name, parameter in model.module.named_parameters()}
-    copy = quantised(model, rounding_of("int4"))
+    copy = quantised(model, partial(round_to_nearest, bits=4))
     assert changed(copy.module, model.module) == {name for name in before if not untouched(name)}
     for name, parameter in copy.module.named_parameters():
         if not untouched(name):
@@ -45,7 +45,7 @@ def test_every_matrix_of_a_linear_layer_and_nothing_else(model: Recommender) -> 
 def test_a_separate_embedding_keeps_its_bits() -> None:
     network = NetworkShape(hidden=24, ffn=32, layers=1, heads=4, groups=2, tied=False)
     model = CausalRecommender.fresh(CausalShape(network=network, history_limit=4), planted.sids(), seed=0)
-    names = changed(quantised(model, rounding_of("int4")).module, model.module)
+    names = changed(quantised(model, partial(round_to_nearest, bits=4)).module, model.module)
     assert "lm_head.weight" in names
     assert "model.embed_tokens.weight" not in names
 
@@ -60,7 +60,7 @@ def test_adapters_are_worked_in_first() -> None:
                 parameter.normal_(0, 0.05, generator=torch.Generator().manual_seed(1))
     layer = model.model.model.layers[0].mlp.down_proj
     merged: Tensor = layer.base_layer.weight + layer.get_delta_weight("default")
-    copy = quantised(model, rounding_of("int4"))
+    copy = quantised(model, partial(round_to_nearest, bits=4))
     assert isinstance(copy, CausalRecommender)
     rounded = copy.model.model.layers[0].mlp.down_proj
     assert torch.allclose(rounded.base_layer.weight, round_to_nearest(merged.detach(), 4), atol=1e-6)
@@ -105,12 +105,6 @@ def test_levels_error_and_fixed_points(bits: int) -> None:
     assert torch.equal(round_to_nearest(found, bits), found)
     half = weight.to(torch.bfloat16)
     assert round_to_nearest(half, bits).dtype == torch.bfloat16
-
-
-def test_names_of_schemes() -> None:
-    weight = torch.randn(3, 9, generator=torch.Generator().manual_seed(2))
-    assert torch.equal(rounding_of("int8")(weight), round_to_nearest(weight, 8))
-    assert torch.equal(rounding_of("int4")(weight), round_to_nearest(weight, 4))
 
 
 def test_normal_float_says_what_it_lacks() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.losses import retain_loss
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import PairedBatch
@@ -33,7 +34,7 @@ class Caught:
         """All gradients of one step as one vector; its terms are in ``terms``."""
         self.model.module.eval()
         self.model.module.zero_grad(set_to_none=True)
-        self.terms = {name: float(value) for name, value in self.step(batch).items()}
+        self.terms = {name: float(torch.as_tensor(value).detach()) for name, value in self.step(batch).items()}
         return flat_gradient(self.model)
 
 
@@ -55,7 +56,7 @@ def caught(
     def descend(student: Recommender, request: ForgetRequest, config: Any, step: Any, progress: Progress, **given: Any):
         found.append(Caught(student, step, given.get("batches"), config.epochs))
 
-    monkeypatch.setattr(module, "descend", descend)
+    monkeypatch.setattr(module if hasattr(module, "descend") else retain_loss, "descend", descend)
     method.unlearn(model, request, Progress())
     return found[0]
 

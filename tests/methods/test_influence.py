@@ -37,13 +37,11 @@ def spd(size: int, seed: int) -> torch.Tensor:
 def test_conjugate_gradients_solve_what_a_dense_solver_solves() -> None:
     matrix = spd(12, 0)
     target = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    told: list[tuple[int, float]] = []
-    found, iterations, residual = conjugate_gradients(
-        lambda v: [matrix @ v[0]], [target], 60, 1e-10, report=lambda done, left: told.append((done, left))
-    )
+    progress = Progress()
+    found, iterations, residual = conjugate_gradients(lambda v: [matrix @ v[0]], [target], 60, 1e-10, progress)
     torch.testing.assert_close(found[0], torch.linalg.solve(matrix, target), rtol=1e-6, atol=1e-8)
-    assert [done for done, _ in told] == list(range(1, iterations + 1)), "each is a step that the record counts"
-    assert told[-1][1] == residual
+    assert [line.step for line in progress.steps] == list(range(1, iterations + 1)), "each is a step that is counted"
+    assert progress.steps[-1].losses["residual"] == residual
     assert iterations < 60
     assert residual <= 1e-10
 
@@ -62,7 +60,7 @@ def test_with_the_retain_curvature_a_newton_step_is_retraining_where_the_loss_is
     whole = torch.linalg.lstsq(x, y[:, None]).solution[:, 0]
     gradient = (x[forget] * (x[forget] @ whole - y[forget])[:, None]).sum(0)
     curvature = x[retain].T @ x[retain] / 34
-    step, _, _ = conjugate_gradients(lambda v: [curvature @ v[0]], [gradient / 34], 60, 1e-12)
+    step, _, _ = conjugate_gradients(lambda v: [curvature @ v[0]], [gradient / 34], 60, 1e-12, Progress())
     retrained = torch.linalg.lstsq(x[retain], y[retain, None]).solution[:, 0]
     torch.testing.assert_close(whole + step[0], retrained, rtol=1e-9, atol=1e-9)
 

@@ -25,9 +25,15 @@ from genrec_unlearn_bench.unlearning.dictionaries.concept_features import (
     matched_pairs,
     output_pull,
 )
-from genrec_unlearn_bench.unlearning.dictionaries.edit_search import MUS, TAUS, Effect, search_cells
 from genrec_unlearn_bench.unlearning.dictionaries.sae import SaeConfig, activation_rows, train_sae, unexplained
-from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import Editor, neuron_dictionaries
+from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import (
+    MUS,
+    TAUS,
+    Editor,
+    Effect,
+    neuron_dictionaries,
+    search_cells,
+)
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.sampling import all_examples
 from tests import planted

@@ -36,7 +36,7 @@ _TRAINING = (
     ),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
-_MEASURE = ("evaluation/measurement.py", "evaluation/measured_parts.py", "pipeline/stages/evaluate.py")
+_MEASURE = ("evaluation/measurement.py", "pipeline/stages/evaluate.py")
 _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -95,7 +95,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "membership": ("evaluation/membership.py", *_MEASURE),
     "forget-quality": ("evaluation/forget_quality.py", *_MEASURE),
     "quantisation": ("evaluation/quantisation.py", "evaluation/quantised.py", *_MEASURE),
-    "relearning-start": ("evaluation/relearning/attack_data.py", *_MEASURE),
+    "relearning-start": ("evaluation/relearning/attack.py", *_MEASURE),
     "relearning": ("evaluation/relearning", "unlearning/lora.py", *_MEASURE),
     "u-lira": _SHADOWS,
     "u-lira-metrics": _SHADOWS,

@@ -79,7 +79,6 @@ class Weighing(Measurement):
 
     def measure(self, subject: Subject, part: str, config: Weights, progress: Progress) -> Measured:
         self.asked.append((part, type(subject.recommender).__name__))
-        assert progress.work is not None
         if part == "lacking":
             raise NotMeasurable("there is nothing to weigh")
         sums = subject.pass_arrays["weights"]["sums"] * config.factor
@@ -177,7 +176,7 @@ def test_wrong_calls(weighing: type[Weighing]) -> None:
     with pytest.raises(UsageError, match="core measurements alone"):
         resolve(call.model_copy(update={"suite": "core"}))
     with pytest.raises(UnknownName, match="probing"):
-        resolve(call.model_copy(update={"measure_set": {"probing.layers": 1}}))
+        resolve(call.model_copy(update={"measure_set": {"probing.splits": 0}}))
     with pytest.raises(ConfigError, match="fact"):
         resolve(call.model_copy(update={"measure_set": {"weighing.fact": 1}}))
 

@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.errors import DataFault
-from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics
+from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.environment import determinism

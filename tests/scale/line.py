@@ -181,7 +181,7 @@ def run_evaluation(
     from genrec_unlearn_bench.evaluation.core import evaluate
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
     from genrec_unlearn_bench.evaluation.lists import LISTS
-    from genrec_unlearn_bench.evaluation.per_user import rescored, stored_blocks
+    from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 
     with meter.stage("popularity"):
         ranker = Popularity.fit(dataset.train, len(dataset.items))
@@ -189,7 +189,7 @@ def run_evaluation(
     with meter.stage(f"evaluation of {len(dataset.test)} examples"):
         evaluate(context, work / "per_user.parquet", work / LISTS, Progress())
     with meter.stage("re-score from the table"):
-        rescored(stored_blocks(work / "per_user.parquet"))
+        recompute(read_per_user(work / "per_user.parquet"))
 
 
 def main() -> None:

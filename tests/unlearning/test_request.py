@@ -44,15 +44,17 @@ def test_a_request_needs_something_to_forget_and_something_to_keep(world: Plante
     request = world.request
     forget, retain = request.train.forget, request.train.retain
     check_request(request, task="demo-brand")
-    refused(with_train(request, none_of(forget), retain), r"none of the \d+ train examples belongs to the 8 items")
-    refused(with_train(request, forget, none_of(retain)), "nothing to keep")
-    refused(with_train(request, none_of(forget), none_of(retain)), "no examples at all")
-    refused(replace(request, items=np.zeros_like(request.items)), "names no items")
+    refused(with_train(request, none_of(forget), retain), "names 8 items; 0 train examples are to be forgotten")
+    refused(with_train(request, forget, none_of(retain)), "forgotten and 0 to be kept")
+    refused(
+        with_train(request, none_of(forget), none_of(retain)), "0 train examples are to be forgotten and 0 to be kept"
+    )
+    refused(replace(request, items=np.zeros_like(request.items)), "names 0 items")
 
 
 def test_single_interactions_are_counted_by_pairs(world: Planted) -> None:
     request = replace(world.request, kind=ConceptKind.INTERACTION, items=np.zeros_like(world.request.items))
-    refused(request, "names no interactions")
+    refused(request, "names 0 interactions")
     check_request(replace(request, pairs=np.array([[0, 3]])), task="demo-brand")
 
 

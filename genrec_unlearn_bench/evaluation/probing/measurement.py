@@ -13,7 +13,6 @@ not in what else their histories hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 from pydantic import Field
@@ -34,7 +33,7 @@ SITES = ("prompt", "pooled", "history", "embedding")
 """The state that predicts the first token of the answer (target not given), the mean state of the input positions (the
 same), the mean state of one concept item's positions in a history, and the mean token embedding of an item."""
 
-FIRST_LAYER = MappingProxyType({"prompt": 1, "pooled": 0, "history": 0, "embedding": 0})
+FIRST_LAYER = {"prompt": 1, "pooled": 0, "history": 0, "embedding": 0}
 """By site, its lowest layer. 0 is the input embeddings, l is behind block l (the last one also behind the final norm).
 ``prompt`` has no layer 0: there its one token is the same for all."""
 
@@ -64,8 +63,6 @@ class ProbingConfig(StrictModel):
     """Grid of scikit-learn's C on standardised features, strongest regularisation first."""
     minimum: int = Field(default=5, ge=2)
     """Fewest examples of each class in each part of each split; with fewer the site is not measurable."""
-    layers: tuple[int, ...] | None = None
-    """Layers that are probed (0: input embeddings, l: behind block l); None for all."""
 
 
 _PRESETS = {"smoke": ProbingConfig(examples=500, splits=3, minimum=3), "small": ProbingConfig()}

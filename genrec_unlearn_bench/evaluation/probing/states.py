@@ -4,17 +4,14 @@ The examples are the same for every model of a seed. Positives are forget-train 
 ones whose target has the same level-1 code. The control tasks find their pseudo-concepts among the negatives, so that
 they need no states of their own.
 
-Four sites. ``prompt``: the state from which the first token of the answer is predicted (T5: the decoder's first
-position; causal models: the prompt's last). ``pooled``: mean over the input positions (of T5's encoder, of a causal
-prompt). ``history``: mean over the positions of one item of the history. ``embedding``: mean of an item's token
-embeddings. No site sees the target. For the numbers of layers see ``measurement.FIRST_LAYER``.
+The sites are ``measurement.SITES``; the prompt's state is that of T5's first decoder position, or of a causal prompt's
+last. No site sees the target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,7 +35,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.unlearning.likelihood import resting
 
-POSITIVES = MappingProxyType({"smoke": 500, "small": 2000, "paper": 4000, "official": 4000})
+POSITIVES = {"smoke": 500, "small": 2000, "paper": 4000, "official": 4000}
 """Most positives by scale, of interactions and of places in histories alike."""
 MATCHES = 4
 """Most negatives for each positive of a level-1 code. Many cannot be used, because their item or user is in another

@@ -11,12 +11,11 @@ bootstrap), with one draw for each number of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise, product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -35,7 +34,6 @@ from genrec_unlearn_bench.evaluation.measurement import (
     References,
     SharedPass,
     Subject,
-    number,
     unmeasured,
     values_or_reason,
 )
@@ -45,7 +43,7 @@ from genrec_unlearn_bench.seeding import numpy_generator
 if TYPE_CHECKING:
     import pandas as pd
 
-START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack_data:read_start")
+START = SharedPass("relearning-start", "genrec_unlearn_bench.evaluation.relearning.attack:read_start")
 """Hits at step 0, in every space of the model."""
 
 
@@ -63,14 +61,11 @@ class Attack(StrEnum):
     """Retain targets alone: fine-tuning without an interest in the concept."""
 
 
-SUBSETS = MappingProxyType(
-    {Attack.FORGET_1: 0.01, Attack.FORGET_5: 0.05, Attack.FORGET_10: 0.1, Attack.FORGET_100: 1.0}
-)
+SUBSETS = {Attack.FORGET_1: 0.01, Attack.FORGET_5: 0.05, Attack.FORGET_10: 0.1, Attack.FORGET_100: 1.0}
 """Share of the attacker's concept interactions that a forget-only attack uses."""
 
 CONCEPT_SHARE = 0.2
 """Share of concept targets in a batch of ``mixed`` (TRACER, relearning experiment)."""
-
 
 DRAWS = 2000
 """Bootstrap samples."""
@@ -109,8 +104,6 @@ class RelearningConfig(StrictModel):
     """Most passes over the attack's data, over its concept interactions where it has any. At 1 % of a forget set, 2,000
     steps are thousands of passes over a handful of examples: the weights are then a function of the step size, not of
     what the model still holds. Steps beyond the limit are not taken."""
-    dropout: bool = False
-    """Train with dropout on; off, so that step 0 is exactly the model under attack."""
     adapters: bool = False
     """Attack decoder-only models through low-rank adapters, with ``adapter_lr`` in place of ``lr``. All weights of
     encoder-decoders are trained at every scale."""
@@ -130,12 +123,12 @@ class RelearningConfig(StrictModel):
         return self
 
 
+_LARGE = RelearningConfig(adapters=True, rows_at_once=15)
 _PRESETS = {
-    # A thousandth of the catalogue's size: what can be learned is learned early.
     "smoke": RelearningConfig(steps=(0, 10, 20, 40)),
     "small": RelearningConfig(),
-    "paper": RelearningConfig(adapters=True, rows_at_once=15),
-    "official": RelearningConfig(adapters=True, rows_at_once=15),
+    "paper": _LARGE,
+    "official": _LARGE,
 }
 
 RECOVERABLE = "relearning.recoverable"
@@ -198,8 +191,7 @@ def _recoverable(own: Mapping[str, Measured], references: References) -> MetricV
     best = max(found, key=lambda place: float(found[place][0].max()))
     highest = np.stack([sampled.max(axis=1) for _, sampled in found.values()])
     estimate = _estimate(float(found[best][0].max()), highest.max(axis=0), n)
-    note = f"by {best}, of {len(found)} attacks"
-    return number(RECOVERABLE, Group.FORGET, estimate.value, n=n, interval=estimate.interval, note=note)
+    return estimate.metric(RECOVERABLE, Group.FORGET, note=f"by {best}, of {len(found)} attacks")
 
 
 def spaces(subject: Subject) -> tuple[Space, ...]:
@@ -224,18 +216,15 @@ def _values(
     note = _note(trace, copied=f"{attack}/{space}" not in own)
     hits, n = int(trace.train[-1].sum()), trace.train.shape[1]
 
-    def value(spec: MetricSpec, found: IntervalEstimate) -> MetricValue:
-        return number(spec.name, Group.FORGET, found.value, n=n, interval=found.interval, note=note)
+    def values(named: Sequence[MetricSpec], *found: IntervalEstimate) -> list[MetricValue]:
+        return [one.metric(spec.name, Group.FORGET, n=n, note=note) for spec, one in zip(named, found, strict=True)]
 
     def compared() -> list[MetricValue]:
         models = trace, *_references(references, attack, space)
-        return [value(spec, estimate(*models)) for spec, estimate in zip(specs[2:], (recovery, peak), strict=True)]
+        return values(specs[2:], recovery(*models), peak(*models))
 
-    return (
-        value(specs[0], IntervalEstimate(hits / n, *exact_interval(hits, n))),
-        value(specs[1], area(trace)),
-        *values_or_reason(specs[2:], compared),
-    )
+    last = IntervalEstimate(hits / n, *exact_interval(hits, n))
+    return (*values(specs[:2], last, area(trace)), *values_or_reason(specs[2:], compared))
 
 
 def _references(references: References, attack: Attack, space: Space) -> tuple[AttackTrace, AttackTrace]:
@@ -260,10 +249,9 @@ def _note(trace: AttackTrace, *, copied: bool) -> str | None:
     sentences = [_ONE_SPACE] if copied else []
     steps, planned = trace.steps.tolist(), trace.planned.tolist()
     if len(steps) < len(planned):
-        following, last = trace.passes[len(steps)], trace.passes[-1]
+        step, passes = planned[len(steps)], trace.passes[len(steps)]
         sentences.append(
-            f"the attack ends after {steps[-1]} of {planned[-1]} steps: {planned[len(steps)]} would be {following:.0f} "
-            f"passes over its data, {planned[-1]} would be {last:.0f}"
+            f"the attack ends after {steps[-1]} of {planned[-1]} steps: {step} are {passes:.0f} passes over its data"
         )
     return "; ".join(sentences) or None
 

@@ -20,14 +20,17 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.core import evaluate
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext
 from genrec_unlearn_bench.evaluation.lists import LISTS
-from genrec_unlearn_bench.evaluation.measured_parts import (
-    StoredParts,
+from genrec_unlearn_bench.evaluation.measurement import (
+    Measured,
+    Measurement,
+    SharedPass,
+    Subject,
     read_measured,
+    read_parts,
     run_parts,
     write_measured,
     write_parts,
 )
-from genrec_unlearn_bench.evaluation.measurement import Measured, Measurement, SharedPass, Subject
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.probing.states import untrained
 from genrec_unlearn_bench.evaluation.suites import find_measurement
@@ -173,7 +176,7 @@ def measurement_stages(
             run_parts(measurement, subject, config, log, folder, passes=found, work=work, reseed=reseed)
 
         return stage(
-            measurement, passes, {"config": config}, compute=compute, load=lambda inputs, folder: StoredParts(folder)
+            measurement, passes, {"config": config}, compute=compute, load=lambda inputs, folder: read_parts(folder)
         )
 
     found = [find_measurement(name) for name in resolved.suite.measurements]

@@ -19,7 +19,7 @@ import numpy as np
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.evaluation.measured_parts import ExtraMetrics
+from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit

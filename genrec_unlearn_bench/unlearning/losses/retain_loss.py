@@ -7,6 +7,7 @@ positions, over the codes legal there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
@@ -15,8 +16,8 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.unlearning.descent import DescentConfig
-from genrec_unlearn_bench.unlearning.likelihood import level_kl, level_log_probs, mean_nll, resting, token_nll
+from genrec_unlearn_bench.unlearning.descent import DescentConfig, PairedBatch, Terms, backward, descend
+from genrec_unlearn_bench.unlearning.likelihood import forward, level_kl, level_log_probs, mean_nll, resting, token_nll
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
@@ -42,13 +43,37 @@ class WeightedConfig(DescentConfig):
 
 def retain_term(model: Recommender, original: Recommender, retain: Examples, kind: Literal["nll", "kl"]) -> Tensor:
     """Scalar retain term in nats, differentiable in ``model``; ``kl`` needs a forward pass of the original."""
-    histories = retain.histories(model.history_limit)
-    output = model.forward(histories, retain.targets)
+    output = forward(model, retain)
     if kind == "nll":
         return token_nll(output)
     with resting(original):
-        teacher = level_log_probs(original.forward(histories, retain.targets), original.vocabulary)
+        teacher = level_log_probs(forward(original, retain), original.vocabulary)
     return level_kl(teacher, level_log_probs(output, model.vocabulary), mask=output.mask)
+
+
+def descend_weighted(
+    model: Recommender,
+    original: Recommender,
+    request: ForgetRequest,
+    config: WeightedConfig,
+    forget_term: Callable[[PairedBatch], tuple[Tensor, Terms]],
+    progress: Progress,
+) -> None:
+    """Train ``model`` with γF + αR. ``forget_term`` gives F of a batch and terms for the log.
+
+    Each term has its own backward pass, so that one graph is in memory at a time; R is left out where α is 0.
+    """
+
+    def step(batch: PairedBatch) -> Terms:
+        forget, terms = forget_term(batch)
+        backward(config.gamma * forget)
+        if not config.alpha:
+            return terms
+        retain = retain_term(model, original, batch.retain, config.retain_loss)
+        backward(config.alpha * retain)
+        return {**terms, "retain": retain}
+
+    descend(model, request, config, step, progress)
 
 
 def note_damage(model: Recommender, original: Recommender, request: ForgetRequest, progress: Progress) -> None:

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.metrics import accuracy_score, roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
 
-from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores, accuracy, auroc, difference
+from genrec_unlearn_bench.evaluation.probing.probes import SplitScores, accuracy, auroc, difference
 from tests.evaluation.probing.worlds import answers
 
 NADEAU = 0.375

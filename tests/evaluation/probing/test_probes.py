@@ -11,11 +11,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores
 from genrec_unlearn_bench.evaluation.probing.probes import (
     FittedProbe,
-    LayerProbes,
     SiteTasks,
+    SplitScores,
     best_layers,
     draw_tasks,
     layer_probes,
@@ -159,8 +158,8 @@ def test_each_division_chooses_its_layer_on_its_own_validation_never_on_test() -
     right, wrong = (
         SplitScores(sign * np.array([1.0, -1.0]), np.array([True, False]), np.arange(2)) for sign in (1, -1)
     )
-    best_on_test = LayerProbes((FittedProbe(right, 0.6), FittedProbe(right, 0.7)), ())
-    best_on_validation = LayerProbes((FittedProbe(wrong, 0.9), FittedProbe(wrong, 0.5)), ())
+    best_on_test = ([FittedProbe(right, 0.6), FittedProbe(right, 0.7)], [])
+    best_on_validation = ([FittedProbe(wrong, 0.9), FittedProbe(wrong, 0.5)], [])
     assert best_layers([best_on_test, best_on_validation]).tolist() == [1, 0]
 
 
@@ -174,8 +173,8 @@ def test_the_chosen_layers_of_many_that_know_nothing_are_at_chance() -> None:
         tasks = draw_tasks(rows, config, seed)
         tasks = SiteTasks(tasks.concept, ())
         layers = [layer_probes(rng.normal(size=(ITEMS, 16))[rows.items], tasks, config) for _ in range(12)]
-        own = tuple(layers[layer].concept[index] for index, layer in enumerate(best_layers(layers)))
-        found.append(summary(LayerProbes(own, ()), tasks, config))
+        own = [layers[layer][0][index] for index, layer in enumerate(best_layers(layers))]
+        found.append(summary((own, []), tasks, config))
     covered = [float(each["auroc_low"]) < 0.5 < float(each["auroc_high"]) for each in found]  # type: ignore[arg-type]
     assert np.mean([each["auroc"] for each in found]) == pytest.approx(0.5, abs=0.035)  # type: ignore[list-item]
     assert np.mean(covered) >= 0.9

@@ -16,9 +16,8 @@ from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import Holdout
 from genrec_unlearn_bench.evaluation.measurement import Subject
-from genrec_unlearn_bench.evaluation.probing.estimates import SplitScores
 from genrec_unlearn_bench.evaluation.probing.measurement import ProbingConfig
-from genrec_unlearn_bench.evaluation.probing.probes import draw_tasks, layer_probes, summary
+from genrec_unlearn_bench.evaluation.probing.probes import SplitScores, draw_tasks, layer_probes, summary
 from genrec_unlearn_bench.evaluation.probing.splits import Rows
 from genrec_unlearn_bench.sids.table import SidTable
 from tests.evaluation import planted

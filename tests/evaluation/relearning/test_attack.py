@@ -1,8 +1,7 @@
-"""The attack itself: what it trains, what it leaves alone, and that a kill costs nothing."""
+"""The attack itself: what it trains, and what it leaves alone."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,14 @@ from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning import attack
-from genrec_unlearn_bench.evaluation.relearning.attack import measure_attack, permitted, run_attack
-from genrec_unlearn_bench.evaluation.relearning.attack_data import AttackSet, attack_set, split_for_attacks
+from genrec_unlearn_bench.evaluation.relearning.attack import (
+    AttackSet,
+    attack_set,
+    measure_attack,
+    permitted,
+    run_attack,
+    split_for_attacks,
+)
 from genrec_unlearn_bench.evaluation.relearning.measurement import START, Attack, Relearning, RelearningConfig
 from genrec_unlearn_bench.pipeline.request import changed
 from genrec_unlearn_bench.progress import Progress
@@ -34,63 +39,9 @@ def _data(which: Attack, config: RelearningConfig = CONFIG) -> AttackSet:
     return attack_set(which, split_for_attacks(world.split(), 0), config.batch_size, 0)
 
 
-def _attacked(model: T5Recommender, config: RelearningConfig, progress: Progress) -> dict[str, torch.Tensor]:
-    parts = split_for_attacks(world.split(), 0)
-    held = {"train": parts.train, "test": parts.test}
-    start = {name: np.zeros(len(part), dtype=bool) for name, part in held.items()}
+def _attacked(model: T5Recommender, config: RelearningConfig) -> None:
     data = _data(Attack.MIXED, config)
-    return run_attack(model, data, held, config, steps=config.steps, start=start, seed=0, progress=progress)
-
-
-class _Killed(RuntimeError):
-    pass
-
-
-@pytest.mark.parametrize("dropout", [False, True])
-def test_a_killed_attack_ends_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropout: bool
-) -> None:
-    config = CONFIG.model_copy(update={"dropout": dropout, "steps": (0, 4, 8, 12)})
-    shape = world.SHAPE.model_copy(update={"dropout": 0.2})
-
-    def fresh() -> T5Recommender:
-        return T5Recommender.fresh(shape, world.table(), seed=3)
-
-    whole = fresh()
-    expected = _attacked(whole, config, Progress())
-
-    looks = []
-
-    def dies(*args: Any) -> Any:
-        looks.append(args)
-        if len(looks) == 4:
-            raise _Killed
-        return seen(*args)
-
-    seen = attack.held_out_hits
-    monkeypatch.setattr(attack, "held_out_hits", dies)
-    with pytest.raises(_Killed):
-        _attacked(fresh(), config, Progress(work=tmp_path))
-    monkeypatch.setattr(attack, "held_out_hits", seen)
-
-    progress, resumed = Progress(work=tmp_path), fresh()
-    found = _attacked(resumed, config, progress)
-    assert progress.earlier_seconds > 0
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    for one, two in zip(whole.module.parameters(), resumed.module.parameters(), strict=True):
-        assert torch.equal(one, two)
-    # Steps 1 to 4 were not taken again.
-    assert [line.step for line in progress.steps] == []
-    assert not any("pickle" in path.suffix or path.suffix == ".pt" for path in tmp_path.rglob("*"))
-
-
-def test_another_attacks_state_is_left_alone(tmp_path: Path) -> None:
-    model = world.trained(on_concept=True)
-    _attacked(model.clone(), CONFIG, Progress(work=tmp_path))
-    progress = Progress(work=tmp_path)
-    _attacked(model.clone(), CONFIG.model_copy(update={"lr": 2e-3}), progress)
-    assert progress.earlier_seconds == 0
-    assert [line.step for line in progress.steps] == [0]
+    run_attack(model, data, config, config.steps[1:], list, 0, Progress(), label="mixed")
 
 
 def test_the_model_under_attack_and_the_generators_stay_as_they_are() -> None:
@@ -208,7 +159,7 @@ def test_a_step_in_parts_is_the_same_step() -> None:
     models = []
     for at_once in (None, 7):
         model = T5Recommender.fresh(world.SHAPE, world.table(), seed=3)
-        _attacked(model, base.model_copy(update={"rows_at_once": at_once}), Progress())
+        _attacked(model, base.model_copy(update={"rows_at_once": at_once}))
         models.append(model)
     for one, two in zip(*(model.module.parameters() for model in models), strict=True):
         torch.testing.assert_close(one, two, atol=2e-4, rtol=0)

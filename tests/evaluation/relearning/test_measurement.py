@@ -152,7 +152,7 @@ def test_an_attack_cut_short_says_so() -> None:
     own = world.attacked(world.hidden(), "forget-1/served", config=config)
     found = _values(own, References(original=own, oracles=[]))["relearning.hr@10.forget-1"]
     assert found.value is not None
-    assert found.note == "the attack ends after 2 of 200 steps: 200 would be 200 passes over its data, 200 would be 200"
+    assert found.note == "the attack ends after 2 of 200 steps: 200 are 200 passes over its data"
 
 
 def test_the_curve_may_be_published() -> None:
