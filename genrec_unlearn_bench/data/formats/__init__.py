@@ -45,7 +45,11 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
     ),
     "recbole": (
-        _role("interactions", "*.inter", zipped=False),
+        # Before ``*.inter``, which means these files as well.
+        _role("train", "*.train.inter", group="interactions or train", zipped=False),
+        _role("valid", "*.valid.inter", group=None, zipped=False),
+        _role("test", "*.test.inter", group=None, zipped=False),
+        _role("interactions", "*.inter", group="interactions or train", zipped=False),
         _role("items", "*.item", group=None, zipped=False),
     ),
     "minionerec": (
@@ -89,7 +93,8 @@ def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
     faults: list[str] = []
     for role in FORMATS[format_name]:
         for pattern in role.patterns:
-            matches = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            there = (str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            matches = sorted(set(there) - set(found.values()))
             if len(matches) > 1:
                 faults.append(f"{role.name}: several files could be meant: {', '.join(matches[:5])}")
             if matches:

@@ -4,7 +4,8 @@
   ``sequences.tsv`` (a user, a tab, and the user's items in order, separated by spaces).
 - ``table``: columns as the dataset's YAML maps them. Without items the catalogue is what occurs.
 - ``recbole``: atomic files. A ``token_seq`` is several values with spaces between them, titles alone are one text.
-  Columns of items that are no field of ours become attributes (``class`` of MovieLens).
+  Columns of items that are no field of ours become attributes (``class`` of MovieLens). Files of one split each hold
+  examples: ``item_id_list`` is the history of the target ``item_id``.
 - ``amazon-2018``: raw files of the McAuley lab, one JSON object a line. They are millions of lines long and somebody
   else's: lines that cannot be used are counted, and only a file that is mostly unusable is refused.
 - ``minionerec``: ready-made examples in three csv files, taken as they are: no filtering, no other split. There are no
@@ -73,7 +74,7 @@ _NOTES = {
     "demo": "synthetic: generated with seed 0; no item, brand or user is real",
     "minionerec": "rows as published, each with its own history; times are row ranks, as the source has no dates",
 }
-_ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp"}
+_ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp", "history": "item_id_list"}
 _ATOMIC_ITEM = {
     **{name: name for name in ("title", "brand", "price", "categories", "description")},
     "item_id": "id",
@@ -278,10 +279,18 @@ def _item_list(value: object) -> list[str] | None:
 
 def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
     """What RecBole's names and types say; what ``columns`` of the dataset's YAML says goes before it."""
-    asked, log = spec.columns, records.atomic_types(files["interactions"][0])
-    dated = "timestamp" in log or spec.split == "global-time"
-    usual = {name: one for name, one in _ATOMIC_LOG.items() if name != "time" or dated}
-    interactions = {name: Column.model_validate(one) for name, one in usual.items()} | asked.interactions
+    asked, path = spec.columns, files["train" if "train" in files else "interactions"][0]
+    log = records.atomic_types(path)
+    if _ATOMIC_LOG["history"] in log and "train" not in files:
+        what = f"the column {_ATOMIC_LOG['history']} makes every line an example, which needs files of its split"
+        raise DataFault(what, where=f"{path}:1", hint="give NAME.train.inter, NAME.valid.inter and NAME.test.inter")
+    needed = {"user", "item", *(("history",) if "train" in files else ())}
+    needed |= {"time"} if "timestamp" in log or spec.split == "global-time" else set()
+    usual = {name: one for name, one in _ATOMIC_LOG.items() if name in needed}
+    between = {"history": " "}
+    interactions = {
+        name: Column.model_validate({"from": one, "split": between.get(name)}) for name, one in usual.items()
+    } | asked.interactions
     items, attributes = {}, {}
     named = {name for column in (*asked.items.values(), *asked.attributes.values()) for name in column.columns}
     for name, kind in records.atomic_types(files["items"][0]).items() if "items" in files else ():
