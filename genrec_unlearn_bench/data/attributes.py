@@ -1,4 +1,4 @@
-"""Values of an item field: names, none, one or many to an item, and prices in bands.
+"""Values of an item field: names, none, one or many to an item, and numbers in bands.
 
 Spellings of one value ("Film-Noir", "film-noir ") are one value, shown in its most frequent spelling. With ``path`` a
 value is a path from broad to fine, and each of its beginnings is a value that can be chosen: an item under
@@ -142,32 +142,27 @@ class AttributeValues:
 
 
 NO_BAND = 0
-"""The band of an item without a valid price; bands themselves count from 1."""
+"""The band of an item without a number; bands themselves count from 1."""
 
 
-def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
-    """[N] which prices count: finite and not negative. 0 ("free") is a price, the cheapest there is."""
-    return np.isfinite(prices) & (prices >= 0)
+def number_bands(numbers: NDArray[np.float64], bands: int) -> IntArray:
+    """Cut prices, or other finite numbers [N], into quantile bands of nearly equal size.
 
-
-def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Cut the valid prices [N] into quantile bands of nearly equal size.
-
-    Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
+    Boundary k (of ``bands - 1``) is set between two different numbers, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
     items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
     Returns:
-        [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.
+        [N] band from 1 (lowest) to ``bands``, ``NO_BAND`` where the number is not finite.
 
     Raises:
-        ValueError: Fewer different prices than bands.
+        ValueError: Fewer different numbers than bands.
     """
-    valid = valid_prices(prices)
-    distinct, rank, sizes = np.unique(prices[valid], return_inverse=True, return_counts=True)
+    valid = np.isfinite(numbers)
+    distinct, rank, sizes = np.unique(numbers[valid], return_inverse=True, return_counts=True)
     if len(distinct) < bands:
-        raise ValueError(f"{len(distinct)} different prices cannot make {bands} bands")
-    below = np.cumsum(sizes)  # items at or below each price: a boundary lies behind a price
+        raise ValueError(f"{len(distinct)} different numbers cannot make {bands} bands")
+    below = np.cumsum(sizes)  # items at or below each number: a boundary lies behind one
     total = int(below[-1])
     behind: list[int] = []
     for k in range(1, bands):
@@ -176,6 +171,6 @@ def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
         first = behind[-1] + 1 if behind else 0
         last = len(distinct) - 1 - (bands - k)
         behind.append(first + int(np.argmin(distance[first : last + 1])))
-    out = np.full(len(prices), NO_BAND, dtype=np.int64)
+    out = np.full(len(numbers), NO_BAND, dtype=np.int64)
     out[valid] = 1 + np.searchsorted(np.asarray(behind, dtype=np.int64), rank, side="left")
     return out

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genrec_unlearn_bench.data.attributes import AttributeValues, price_bands, valid_prices, value_key
+from genrec_unlearn_bench.data.attributes import AttributeValues, number_bands, value_key
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.draws import (
     Draw,
@@ -117,8 +117,7 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
     try:
         found = AttributeValues.of(dataset.items, rule)
     except KeyError:
-        known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
-        raise UnknownName("field of items", rule.field, known) from None
+        raise _no_field(rule.field, dataset) from None
     if not found.names:
         raise DataFault(
             f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
@@ -172,8 +171,10 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRul
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
-    prices = dataset.items.prices
-    valid = valid_prices(prices)
+    try:
+        numbers = dataset.items.numbers(concept.field)
+    except KeyError:
+        raise _no_field(concept.field, dataset) from None
     band = concept.bands if concept.band is None else concept.band
     if band > concept.bands:
         raise ConfigError(
@@ -181,18 +182,24 @@ def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
             where=_where(task),
             hint=f"give a band from 1 (cheapest) to {concept.bands}",
         )
-    different = len(np.unique(prices[valid]))
-    if valid.sum() < _PRICED_PER_BAND * concept.bands or different < concept.bands:
+    valid = numbers[np.isfinite(numbers)]
+    different = len(np.unique(valid))
+    if len(valid) < _PRICED_PER_BAND * concept.bands or different < concept.bands:
         raise DataFault(
-            f"{int(valid.sum())} of the {len(dataset.items)} items of {dataset.name!r} have a valid price, with "
-            f"{different} different prices; {concept.bands} price bands need {_PRICED_PER_BAND * concept.bands} and "
+            f"{len(valid)} of the {len(dataset.items)} items of {dataset.name!r} have a number as {concept.field}, "
+            f"{different} different ones; {concept.bands} bands need {_PRICED_PER_BAND * concept.bands} and "
             f"{concept.bands}",
             where=_where(task),
-            hint="take a dataset with prices (demo, steam), or another kind: brand, item, interaction",
+            hint="take a dataset with prices (demo, steam), another field, or another kind: brand, item, interaction",
         )
-    items = price_bands(prices, concept.bands) == band
-    low, high = float(prices[items].min()), float(prices[items].max())
-    return _Chosen(items, (f"price {low!r} to {high!r} (band {band} of {concept.bands})",))
+    items = number_bands(numbers, concept.bands) == band
+    low, high = float(numbers[items].min()), float(numbers[items].max())
+    return _Chosen(items, (f"{concept.field} {low!r} to {high!r} (band {band} of {concept.bands})",))
+
+
+def _no_field(field: str, dataset: Dataset) -> UnknownName:
+    known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
+    return UnknownName("field of items", field, known)
 
 
 def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Chosen:
@@ -257,6 +264,8 @@ def _split(
     rule = None
     if isinstance(task.concept, AttributeConcept):
         rule = AttributeRule(**task.concept.model_dump(include=set(AttributeRule.model_fields)))
+    elif isinstance(task.concept, PriceConcept) and task.concept.field != "price":
+        rule = AttributeRule(field=task.concept.field)
     manifest = sealed(
         task=task.name,
         version=task.version,

@@ -43,7 +43,7 @@ class TaskManifest(StrictModel):
     dataset_digest: str
     kind: ConceptKind
     concepts: tuple[str, ...]
-    """Brands, values of the attribute, the price band as text, or item ids; empty for interactions."""
+    """Brands, values of the attribute, the band as text, or item ids; empty for interactions."""
     forget_items: tuple[str, ...]
     """The dataset's own item ids."""
     forget_interactions: tuple[tuple[int, str], ...]
@@ -64,7 +64,7 @@ class TaskManifest(StrictModel):
     """For an entangled draw alone; elsewhere the field is not written at all, so that older manifests keep their
     digests."""
     attribute: AttributeRule | None = None
-    """For the kind ``attribute`` alone, and written there alone."""
+    """For the kind ``attribute``, and for bands of another field than the price; written there alone."""
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -67,6 +68,13 @@ class ItemTable:
         texts = {"brand": self.brands, "title": self.titles, "description": self.descriptions, "text": self.texts}
         return tuple((text,) if text else () for text in texts[field]) if field in texts else self.attributes[field]
 
+    def numbers(self, field: str) -> NDArray[np.float64]:
+        """[N] the price, or another field's number (of several values the first); NaN for none. Raises KeyError."""
+        if field == "price":
+            return self.prices
+        found = (_number(values[0]) if values else math.nan for values in self.values(field))
+        return np.fromiter(found, dtype=np.float64, count=len(self))
+
     def take(self, rows: NDArray[np.int64]) -> ItemTable:
         """The chosen rows, in the order given."""
         columns = {column.name: getattr(self, column.name) for column in fields(self)}
@@ -75,3 +83,10 @@ class ItemTable:
         }
         further = {name: tuple(own[row] for row in rows) for name, own in self.attributes.items()}
         return ItemTable(**chosen, prices=self.prices[rows], attributes=further)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

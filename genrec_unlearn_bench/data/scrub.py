@@ -9,7 +9,7 @@ Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 o
 - **attribute**: the chosen values leave the field of concept items (with ``path``, all below them too; retained items
   keep theirs), and the names that leave the field leave the texts by the same rules. A name that retained items have as
   well, as one below a chosen path can be, leaves its own items' texts alone; one without a letter, the field alone.
-- **price**: amounts of money leave the texts of every item.
+- **price**: amounts of money leave the texts of every item. Bands of another field leave this field of concept items.
 - **item**, **interaction**: nothing is removed. Single items and single interactions share no words; the oracle keeps
   concept items out of its tokenizer's training instead.
 """
@@ -68,12 +68,12 @@ class RemovedWords(NamedTuple):
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     """The item table with the concept taken out of its texts. Prices, ids and categories that are no concept stay."""
     if split.kind is ConceptKind.BRAND:
-        nameless = _with_field(
-            items, AttributeRule(field="brand"), dict.fromkeys(np.flatnonzero(split.items).tolist(), ())
-        )
-        return _without_names(items, split, brand_names(items, split), nameless)
-    if split.manifest.attribute is not None:
-        names, fields = _without_values(items, split, split.manifest.attribute)
+        return _without_names(items, split, brand_names(items, split), _emptied(items, split, "brand"))
+    rule = split.manifest.attribute
+    if rule is not None and split.kind is ConceptKind.PRICE:
+        return _emptied(items, split, rule.field)
+    if rule is not None:
+        names, fields = _without_values(items, split, rule)
         return _without_names(items, split, names, fields)
     if split.kind is ConceptKind.PRICE:
         columns = (items.titles, items.descriptions, items.texts)
@@ -120,6 +120,10 @@ def _without_values(items: ItemTable, split: ForgetSplit, rule: AttributeRule) -
     spellings = {name: {_words(name)} - {()} for names in own.values() for name in names}
     called = Names(own, spellings, kept, frozenset(word for name in kept for word in name))
     return called, _with_field(items, rule, left)
+
+
+def _emptied(items: ItemTable, split: ForgetSplit, field: str) -> ItemTable:
+    return _with_field(items, AttributeRule(field=field), dict.fromkeys(np.flatnonzero(split.items).tolist(), ()))
 
 
 def _with_field(items: ItemTable, rule: AttributeRule, left: Mapping[int, tuple[Entry, ...]]) -> ItemTable:

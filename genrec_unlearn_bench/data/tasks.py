@@ -13,10 +13,10 @@ from contextlib import suppress
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
@@ -91,13 +91,20 @@ class AttributeConcept(AttributeRule, ValuesConcept):
 
 
 class PriceConcept(StrictModel):
-    """One price band of several of equal size."""
+    """One band of prices, or of another numeric field, of several of equal size."""
 
     kind: Literal["price"] = "price"
     bands: Annotated[int, Field(ge=2, le=100)] = 5
-    """Number of quantile bands over the items that have a price."""
+    """Number of quantile bands over the items that have a number."""
     band: Annotated[int, Field(ge=1)] | None = None
     """The band to be forgotten, from 1 (cheapest); the top one where none is given."""
+    field: Annotated[str, Field(min_length=1)] = "price"
+    """``price``, or any field of the items that holds numbers, such as a year."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys and files of tasks on prices do not name the field."""
+        return {name: value for name, value in handler(self).items() if (name, value) != ("field", "price")}
 
 
 class ItemConcept(StrictModel):

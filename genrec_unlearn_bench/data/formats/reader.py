@@ -23,10 +23,11 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -47,6 +48,10 @@ LARGEST_UNKNOWN_SHARE = 0.5
 _UNREAD_SHOWN = 20
 """Fields of items that nothing reads: so many have a line of their own among what was dropped."""
 _GIVEN = ("train", "valid", "test")
+TWO_PASSES = 5
+"""From this k-core on, interactions are read twice: of users and items that are too rare nothing stays in memory."""
+CELLS = 1 << 24
+"""Counters of the first pass, for users and for items; ids that share one are too many, never too few."""
 _FIELDS = ("title", "description", "brand", "price", "categories", "text")
 
 _OWN = Columns.model_validate(
@@ -141,6 +146,7 @@ class _Reader:
         self.lenient = self.dropped if spec.format == "amazon-2018" else None
         self.users: dict[str, int] = {}
         self.items: dict[str, int] = {}
+        self.twice = spec.k_core >= TWO_PASSES and "interactions" in files
 
     def rows_of_log(self, role: str) -> _Part:
         path = self.files[role][0]
@@ -151,7 +157,7 @@ class _Reader:
             names = [name for name in self.columns.interactions if name != ("time" if role in _GIVEN else "history")]
             rows = self._table(role, [column for name, column in self.columns.interactions.items() if name in names])
         users, items, times, histories, lengths = (array("q") for _ in range(5))
-        faults = Faults(path, self.hint)
+        faults, often, rare = Faults(path, self.hint), self._often() if self.twice else None, 0
         for file, line, cells in faults.usable(self.progress.track(role, rows)):
             row = dict(zip(names, cells, strict=True))
             (user, no_user), (item, no_item) = id_text(row["user"]), id_text(row["item"])
@@ -163,6 +169,8 @@ class _Reader:
                 faults.add(file, line, f"the timestamp {row['time']!r:.40} is not a whole number")
             elif history is None:
                 faults.add(file, line, "the history is no list of items")
+            elif often is not None and not often(user, item):
+                rare += 1
             else:
                 users.append(self.users.setdefault(user, len(self.users)))
                 items.append(self.items.setdefault(item, len(self.items)))
@@ -170,10 +178,29 @@ class _Reader:
                 histories.extend(self.items.setdefault(other, len(self.items)) for other in history)
                 lengths.append(len(history))
         faults.check(self.lenient)
+        if rare and not users:
+            what = f"no interactions are left of {rare} after {self.spec.k_core}-core filtering"
+            raise DataFault(what, where=str(path), hint="choose a smaller k")
+        self.dropped[f"interaction of a user or an item with fewer than {self.spec.k_core}"] += rare
         return _Part(*(np.array(column, dtype=np.int64) for column in (users, items, times, histories, lengths)))
 
+    def _often(self) -> Callable[[str, str], bool]:
+        """Count users and items in a first pass: whether a user's row of an item may be in the k-core."""
+        columns = [self.columns.interactions[name] for name in ("user", "item")]
+        users, items, k = bytearray(CELLS), bytearray(CELLS), min(self.spec.k_core, 255)
+
+        def cell(name: str) -> int:
+            return crc32(name.encode("utf-8", "surrogatepass")) % CELLS
+
+        for _, _, cells in self.progress.track("users and items", self._table("interactions", columns)):
+            if not isinstance(cells, BrokenLine):
+                for counts, value in zip((users, items), cells, strict=True):
+                    place = cell(id_text(value)[0])
+                    counts[place] = min(counts[place] + 1, k)
+        return lambda user, item: users[cell(user)] == k == items[cell(item)]
+
     def catalogue(self) -> ItemColumns:
-        """The items; where they have no file, those that occur. Lenient formats leave out items that do not."""
+        """The items; where they have no file, those that occur. Lenient formats, and two passes, leave out others."""
         columns, unread = ItemColumns(self.dropped), Counter[str]()
         role = "meta" if "meta" in self.files else "items"
         if role not in self.files:
@@ -193,8 +220,9 @@ class _Reader:
                 faults.add(file, place, f"the item's id {why}")
             elif item_id in columns.row:
                 faults.add(file, place, f"item {item_id!r} is in {places[columns.row[item_id]]} already")
-            elif self.lenient is not None and item_id not in self.items:
-                self.dropped["item without interactions"] += 1
+            elif (self.twice or self.lenient is not None) and item_id not in self.items:
+                outside = f"item outside the {self.spec.k_core}-core"
+                self.dropped[outside if self.twice else "item without interactions"] += 1
             else:
                 places.append(f"line {place}" if file == path else f"{file.name}:{place}")
                 own = {name: fields.pop(name) for name in self.columns.attributes}
