@@ -20,7 +20,7 @@ import numpy as np
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.source_files import SourceFile
+from genrec_unlearn_bench.data.locate import SourceFile
 from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 

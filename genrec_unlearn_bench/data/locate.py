@@ -1,4 +1,4 @@
-"""Find a dataset's files, or download them.
+"""Find a dataset's files, or download them, and digest them.
 
 In order: the folder given with ``--data-dir`` (the dataset's own folder, or one that holds it), the folder that it was
 imported from, the folder named by ``GENREC_UNLEARN_BENCH_DATA``, and the user's data folder. Files with a public
@@ -7,11 +7,15 @@ address that are nowhere are downloaded into the first of these.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.catalogue import (
     DATA_VARIABLE,
     SPEC_FILE,
@@ -19,15 +23,29 @@ from genrec_unlearn_bench.data.catalogue import (
     FileSpec,
     data_roots,
     imported_folders,
-    load_spec_file,
+    load_spec,
     packaged_datasets,
 )
-from genrec_unlearn_bench.data.source_files import SourceFile, file_digest, verify
-from genrec_unlearn_bench.errors import DataMissing
+from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
 
 OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
 """Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded."""
+_FORMATS_UNUSED = frozenset({"onnx", "openvino"})
+"""Folders of a model that hold its weights for other runtimes; they change nothing here."""
+
+
+class SourceFile(StrictModel):
+    """One file a dataset was read from."""
+
+    name: str
+    """Path relative to the data folder."""
+    size: int
+    """Bytes."""
+    digest: str
+    """blake2b-128 of the content, in hex."""
+    url: str | None = None
+    """Nothing fills it any more; manifests made before may hold an address."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +61,13 @@ class Located:
         return {role: paths[0] for role, paths in self.parts.items()}
 
     def sources(self) -> tuple[SourceFile, ...]:
-        """Name, size, digest and origin of every file, in the order of the specification."""
-        out = []
-        for path in (path for paths in self.parts.values() for path in paths):
-            record, size = verify(path), path.stat().st_size
-            name, url = path.relative_to(self.folder).as_posix(), record.url if record else None
-            out.append(SourceFile(name=name, size=size, digest=file_digest(path), url=url))
-        return tuple(out)
+        """Every file, in the order of the specification. Raises DataFault where one cannot be read."""
+        paths = [path for paths in self.parts.values() for path in paths]
+        digests = zip(paths, map(file_digest, paths), strict=True)
+        return tuple(
+            SourceFile(name=path.relative_to(self.folder).as_posix(), size=path.stat().st_size, digest=digest)
+            for path, digest in digests
+        )
 
 
 def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
@@ -70,6 +88,11 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
     Raises:
         DataMissing: files were not found or downloaded; lists which, the folders searched, and where to get them.
     """
+    if spec.format == "demo":
+        # 400 items of 40 brands, some 13,500 interactions of 1,500 users, made by tests/data/demo_world.py.
+        folder = Path(str(resources.files("genrec_unlearn_bench.tasks") / "datasets" / "demo"))
+        names = {"items": "items.jsonl.gz", "interactions": "interactions.tsv.gz"}
+        return Located(folder, {role: (folder / name,) for role, name in names.items()})
     folders = candidate_folders(spec, data_dir)
     lacking = {folder: [file for file in spec.files if not present(file, folder)] for folder in folders}
     complete = next((folder for folder in folders if not lacking[folder]), None)
@@ -86,11 +109,10 @@ def source_digests(
 ) -> tuple[SourceFile, ...]:
     """Name, size and digest of every file that ``prepare`` would read, in order; none for ``demo``.
 
-    Raises DataMissing as ``locate``, and CorruptArtefact where a downloaded file was changed.
+    Raises DataMissing as ``locate``.
     """
-    if spec.format == "demo":
-        return ()
-    return locate(spec, data_dir, progress or Progress(), download=download).sources()
+    located = locate(spec, data_dir, progress or Progress(), download=download)
+    return located.sources() if spec.files else ()
 
 
 def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
@@ -100,7 +122,7 @@ def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
         return False
     imported = folder / SPEC_FILE
     if imported.is_file():
-        return load_spec_file(imported).name != spec.name
+        return load_spec(imported).name != spec.name
     return any(there in (other.name, *other.aliases) for other in packaged_datasets().values())
 
 
@@ -145,7 +167,7 @@ def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: P
     for file in missing:
         progress.info(f"fetching {file.url} into {target}")
         try:
-            download(file.url or "", target / file.names[0], progress, size=file.size, blake2b=file.blake2b)
+            download(file.url or "", target / file.names[0], progress, blake2b=file.blake2b)
         except DataMissing as fault:
             return fault.what
     return None
@@ -160,3 +182,43 @@ def _missing(spec: DatasetSpec, missing: list[FileSpec], folders: list[Path], ta
     looked = ", ".join(f"{folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in folders)
     what = f"{len(missing)} of {len(spec.files)} files of the dataset {spec.name!r} are not there; {reason}"
     return DataMissing(what, where=f"looked in {looked}", hint="\n         ".join(hint))
+
+
+def file_digest(path: Path) -> str:
+    """blake2b-128 of a file's content, in hex. Raises DataFault where it cannot be read."""
+    try:
+        return _digest(path.resolve(), _state(path))
+    except OSError as fault:
+        raise DataFault(f"cannot be read: {fault.strerror or fault}", where=str(path)) from None
+
+
+def model_digest(folder: Path) -> str:
+    """blake2b-128, in hex, over names and contents of the files that make up a pretrained model.
+
+    Readmes, hidden files and weights for other runtimes do not count. Raises UsageError where a file cannot be read.
+    """
+    state = hashlib.blake2b(digest_size=16)
+    try:
+        for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+            parts = path.relative_to(folder).parts
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+            if not path.is_file() or hidden or path.suffix == ".md" or parts[0] in _FORMATS_UNUSED:
+                continue
+            state.update(f"{'/'.join(parts)}\0".encode())
+            state.update(bytes.fromhex(_digest(path.resolve(), _state(path))))
+    except OSError as fault:
+        raise UsageError(f"the model cannot be read: {fault.strerror}", where=str(fault.filename)) from fault
+    return state.hexdigest()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What differs after any change: unlike the modification time, a user cannot set the change time back."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@cache
+def _digest(path: Path, state: tuple[int, ...]) -> str:
+    """Of a file in this state: a grid asks for the same files again and again."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

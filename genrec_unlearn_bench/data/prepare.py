@@ -26,7 +26,7 @@ from genrec_unlearn_bench.data.catalogue import (
 from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
 from genrec_unlearn_bench.data.formats import FormatName, discover
-from genrec_unlearn_bench.data.formats.reader import demo_files, read
+from genrec_unlearn_bench.data.formats.reader import read
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
@@ -45,7 +45,7 @@ def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dat
         ConfigError: the specification contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
-    return _prepared(spec, None if spec.format == "demo" else locate(spec, data_dir, progress), progress)
+    return _prepared(spec, locate(spec, data_dir, progress), progress)
 
 
 def import_folder(
@@ -105,12 +105,10 @@ def import_folder(
     return spec, dataset
 
 
-def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
-    sources = () if located is None else located.sources()
-    where = spec.name if located is None else str(located.folder)
-    if located is not None:
-        progress.info(f"reading {spec.name} from {where}")
-    raw = read(demo_files() if located is None else located.parts, spec, progress)
+def _prepared(spec: DatasetSpec, located: Located, progress: Progress) -> Dataset:
+    sources, where = located.sources() if spec.files else (), str(located.folder)
+    progress.info(f"reading {spec.name} from {where}")
+    raw = read(located.parts, spec, progress)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)

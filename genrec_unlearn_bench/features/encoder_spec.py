@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.source_files import model_digest
+from genrec_unlearn_bench.data.locate import model_digest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 
 TFIDF_DIM = 128

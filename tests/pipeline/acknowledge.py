@@ -113,7 +113,6 @@ NO_OUTCOME = (
         "data/download.py",
         "data/frames.py",
         "data/locate.py",
-        "data/source_files.py",
     ),
     *("backbones/__init__.py", "sids/health.py"),
     *("evaluation/catalogue.py", "evaluation/invariants.py", "evaluation/suites.py"),

@@ -24,7 +24,6 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -88,15 +87,6 @@ _ATOMIC_ITEM = {
     "item_name": "title",
     "category": "categories",
 }
-
-
-def demo_files() -> Files:
-    """The dataset ``demo`` that ships: 400 items of 40 brands, some 13,500 interactions of 1,500 users.
-
-    Synthetic, made by ``tests/data/demo_world.py``, which says what in it imitates real catalogues.
-    """
-    folder = Path(str(resources.files("genrec_unlearn_bench.tasks") / "datasets" / "demo"))
-    return {"items": (folder / "items.jsonl.gz",), "interactions": (folder / "interactions.tsv.gz",)}
 
 
 def read(files: Files, spec: DatasetSpec, progress: Progress) -> RawData:

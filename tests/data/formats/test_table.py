@@ -19,6 +19,7 @@ from genrec_unlearn_bench.data.formats import reader, records
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
 from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing
 from genrec_unlearn_bench.progress import Progress
+from tests.data.test_spec import spec_of
 
 ITEMS = [
     {"item_id": f"p{row}", "title": f"Thing, {row}", "brand": "Acme" if row % 2 else "Bolt", "price": row + 0.5}
@@ -90,8 +91,7 @@ def test_every_form_gives_what_the_plain_folder_gives(tmp_path: Path, ending: st
     assert again.manifest.digest == plain(tmp_path / "plain").manifest.digest
     # What the import wrote reads as what it was given.
     shop_again = import_folder(tmp_path / "table", "my-table", Progress(), format_name="table", mapping=mapping())[0]
-    text = (tmp_path / "table" / "dataset.yaml").read_text()
-    assert load_spec(text, "dataset.yaml") == shop_again == spec
+    assert load_spec(tmp_path / "table" / "dataset.yaml") == shop_again == spec
     assert prepare(spec, tmp_path / "table", Progress()).manifest.digest == found.manifest.digest
 
 
@@ -191,7 +191,7 @@ def test_hub_files_are_fetched_once_and_at_the_commit(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", listing)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
-    spec = load_spec(YAML, "far.yaml")
+    spec = spec_of(YAML)
     found = prepare(spec, tmp_path, Progress())
     assert asked == ["data/log-0.csv", "data/log-1.csv"]
     assert found.items.ids == ("0a", "0b", "1a", "1b")
@@ -224,7 +224,7 @@ def test_contradictions_are_explained(change: dict[str, object], said: str) -> N
     import yaml
 
     with pytest.raises(ConfigError, match=said):
-        load_spec(yaml.safe_dump({**yaml.safe_load(YAML), **change}), "far.yaml")
+        spec_of(yaml.safe_dump({**yaml.safe_load(YAML), **change}))
 
 
 def test_neither_datasets_nor_encoders_are_imported_before_they_are_needed() -> None:
