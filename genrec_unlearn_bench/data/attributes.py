@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.draws import Draw, Target, draw_joined
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.fields import brand_key
 from genrec_unlearn_bench.data.items import ItemTable
@@ -127,18 +126,6 @@ class AttributeValues:
         items = np.zeros(self.members.shape[0], dtype=np.bool_)
         items[self.rows[self.joined(positions) == 0]] = True
         return items
-
-    def draw(self, min_items: int, counts: IntArray, target: Target, generator: np.random.Generator) -> Draw:
-        """Draw values until their items have the target share; no value is chosen where none can be drawn.
-
-        Values of fewer than ``min_items`` items are not drawn; nor, unless each of an item's values must be chosen,
-        are those that alone exceed the share (the root of a tree). ``counts``: [N] train targets of each item.
-        """
-        enough = np.asarray(self.members.sum(axis=0)).ravel() >= min_items
-        own = np.asarray(self.members.T @ counts)
-        fitting = (own <= (target.share + target.tolerance) * target.total + 1e-9) | self.every
-        candidates = np.flatnonzero(enough & fitting).astype(np.int64)
-        return draw_joined(candidates, len(self.names), self.joined, counts[self.rows], target, generator)
 
 
 NO_BAND = 0

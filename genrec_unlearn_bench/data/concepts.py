@@ -6,7 +6,6 @@ are retained, in train, validation and test alike. Retain histories keep their c
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from genrec_unlearn_bench.data.draws import (
     Draw,
     Target,
     draw_from_top,
+    draw_joined,
     draw_stratified,
     draw_subset,
     rounded,
@@ -38,13 +38,11 @@ from genrec_unlearn_bench.data.tasks import (
     PriceConcept,
     TaskSpec,
 )
-from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault, UnknownName
+from genrec_unlearn_bench.errors import ConfigError, DataFault, UnknownName
 from genrec_unlearn_bench.seeding import numpy_generator
 
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
-_LISTED = {"brand": "brands", "attribute": "values"}
-"""Option that names the values of a concept of a kind."""
 
 
 class _Chosen(NamedTuple):
@@ -62,7 +60,8 @@ def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     """Divide a dataset into forget and retain sides; the same task and dataset give the same manifest, byte for byte.
 
     Raises:
-        ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
+        ConfigError: The concept covers all items, or names brands or values that no item has.
+        UnknownName: The items have no such field.
         DataFault: The dataset has no values of the field, none that can be drawn, too few prices, or too few
             interactions for the task.
     """
@@ -140,8 +139,13 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
         generator = numpy_generator(task.seed, "concept", "brand")
         draw = draw_subset(np.asarray(found.members.T @ counts), size, target, generator)
     else:
+        # Unless each of an item's values must be chosen, none can be that alone exceeds the share (the root of a tree).
+        own = np.asarray(found.members.T @ counts)
+        fitting = (own <= (target.share + target.tolerance) * target.total + 1e-9) | found.every
+        enough = np.asarray(found.members.sum(axis=0)).ravel() >= concept.min_items
+        candidates = np.flatnonzero(enough & fitting).astype(np.int64)
         generator = numpy_generator(task.seed, "concept", "attribute", concept.field)
-        draw = found.draw(concept.min_items, counts, target, generator)
+        draw = draw_joined(candidates, len(found.names), found.joined, counts[found.rows], target, generator)
     if not len(draw.chosen):
         raise DataFault(
             f"none of the {len(found.names)} {what}s in {dataset.name!r} can be drawn: each has too few items, too "
@@ -155,19 +159,11 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
 
 def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRule, names: Sequence[str]) -> IntArray:
     """Rows of the ``wanted`` spellings among the names of brands or of values of a field."""
-    rows: set[int] = set()
-    faults = []
     code = {brand_key(name): row for row, name in enumerate(names)}
-    for spelling in wanted:
-        key = brand_key(clean_brand(spelling)) if what == "brand" else value_key(spelling, rule)
-        if key in code:
-            rows.add(code[key])
-            continue
-        near = [names[code[other]] for other in difflib.get_close_matches(key, code, n=3, cutoff=0.6)]
-        faults.append(f"no item has the {what} {spelling!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
-    if faults:
-        raise ConfigError(faults, where=f"{_where(task)}: concept.{_LISTED[task.concept.kind]}")
-    return np.asarray(sorted(rows), dtype=np.int64)
+    keys = [brand_key(clean_brand(name)) if what == "brand" else value_key(name, rule) for name in wanted]
+    if absent := [name for name, key in zip(wanted, keys, strict=True) if key not in code]:
+        raise ConfigError([f"no item has the {what} {name!r}" for name in absent], where=_where(task))
+    return np.unique([code[key] for key in keys])
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
@@ -175,13 +171,7 @@ def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
         numbers = dataset.items.numbers(concept.field)
     except KeyError:
         raise _no_field(concept.field, dataset) from None
-    band = concept.bands if concept.band is None else concept.band
-    if band > concept.bands:
-        raise ConfigError(
-            [f"concept.band is {band}, but there are {concept.bands} bands"],
-            where=_where(task),
-            hint=f"give a band from 1 (cheapest) to {concept.bands}",
-        )
+    band = concept.band or concept.bands
     valid = numbers[np.isfinite(numbers)]
     different = len(np.unique(valid))
     if len(valid) < _PRICED_PER_BAND * concept.bands or different < concept.bands:
@@ -251,17 +241,25 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
 def _split(
     task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
 ) -> ForgetSplit:
-    train, valid, test = parts
-    named = zip(("train", "valid", "test"), parts, strict=True)
+    named = list(zip(("train", "valid", "test"), parts, strict=True))
     counts = {f"{name}_{side}": len(getattr(part, side)) for name, part in named for side in ("forget", "retain")}
     for group, count in counts.items():
         # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
         if not count and group != "valid_forget":
             name, side = group.split("_")
-            raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
+            raise _empty(task, dataset, name, f"{side} example")
     ids = dataset.items.ids
-    near, measure = _measure(dataset, chosen, parts)
-    rule = None
+    near, measure, rule = None, None, None
+    if chosen.entangled is not None:
+        neighbours, values, catalogue = chosen.entangled
+        near = neighbours.of(chosen.items)
+        # Sums of floats may differ in the last places between libraries; a manifest must not.
+        measure = Entanglement(
+            concept=round(concept_entanglement(chosen.items, _target_counts(dataset), neighbours), 6),
+            values=tuple(round(value, 6) for value in values),
+            catalogue=round(catalogue, 6),
+            retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in named},
+        )
     if isinstance(task.concept, AttributeConcept):
         rule = AttributeRule(**task.concept.model_dump(include=set(AttributeRule.model_fields)))
     elif isinstance(task.concept, PriceConcept) and task.concept.field != "price":
@@ -275,7 +273,7 @@ def _split(
         concepts=chosen.concepts,
         forget_items=tuple(ids[row] for row in np.flatnonzero(chosen.items)),
         forget_interactions=tuple((int(user), ids[item]) for user, item in pairs),
-        train_share=len(train.forget) / len(dataset.train),
+        train_share=len(parts[0].forget) / len(dataset.train),
         draws=chosen.draws,
         within_tolerance=chosen.within,
         retain_history_share=float(affected.sum()) / len(affected),
@@ -283,32 +281,12 @@ def _split(
         entanglement=measure,
         attribute=rule,
     )
-    return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
+    return ForgetSplit(task.kind, chosen.items, pairs, *parts, manifest, near)
 
 
-def _measure(
-    dataset: Dataset, chosen: _Chosen, parts: Sequence[Groups]
-) -> tuple[BoolArray, Entanglement] | tuple[None, None]:
-    """[N] the concept's retained neighbours and the manifest's measure, where values were drawn by it."""
-    if chosen.entangled is None:
-        return None, None
-    neighbours, values, catalogue = chosen.entangled
-    near = neighbours.of(chosen.items)
-    rows = zip(("train", "valid", "test"), parts, strict=True)
-    # Sums of floats may differ in the last places between libraries; a manifest must not.
-    return near, Entanglement(
-        concept=round(concept_entanglement(chosen.items, _target_counts(dataset), neighbours), 6),
-        values=tuple(round(value, 6) for value in values),
-        catalogue=round(catalogue, 6),
-        retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in rows},
+def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str) -> DataFault:
+    return DataFault(
+        f"the {part} part of {dataset.name!r} has no {what}: the task cannot be run",
+        where=_where(task),
+        hint="choose a larger concept, or a dataset with more interactions",
     )
-
-
-def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:
-    listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
-    message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
-    hint = "choose a larger concept, or a dataset with more interactions"
-    field = _LISTED.get(task.concept.kind, "")
-    if getattr(task.concept, field, None) is not None:
-        return ConfigError([message], where=f"{_where(task)}: concept.{field}", hint=hint)
-    return DataFault(message, where=_where(task), hint=hint)

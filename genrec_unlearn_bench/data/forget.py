@@ -151,30 +151,21 @@ def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
     Manifests of two versions are two different tasks and are not compared.
 
     Raises:
-        ProtocolMismatch: One of them does not match its digest, or they differ; the first differing fields are named.
+        ProtocolMismatch: The stored one does not match its digest, or they differ; the first fields are named.
     """
-    for manifest in (stored, fresh):
-        if manifest_digest(manifest) != manifest.digest:
-            raise ProtocolMismatch(
-                "a task manifest does not match its own digest: it was changed after it was written",
-                where=f"task {manifest.task}, version {manifest.version}",
-                hint="restore the file, or delete it to resolve the task anew",
-            )
-    if stored.task != fresh.task:
-        raise ProtocolMismatch(f"manifests of two tasks: {stored.task} and {fresh.task}")
+    where = f"task {fresh.task}, version {stored.version}"
+    if manifest_digest(stored) != stored.digest:
+        raise ProtocolMismatch(
+            "a task manifest does not match its own digest: it was changed after it was written",
+            where=where,
+            hint="restore the file, or delete it to resolve the task anew",
+        )
     if stored.version != fresh.version or stored.digest == fresh.digest:
         return
-    where = f"task {fresh.task}, version {fresh.version}"
-    if stored.dataset_digest != fresh.dataset_digest:
-        raise ProtocolMismatch(
-            f"the dataset {fresh.dataset!r} is not the one this task was resolved on",
-            where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
-            hint="use the same files and preparation; results on other files belong in another table",
-        )
     fields = [name for name in TaskManifest.model_fields if name != "digest"]
     differing = [name for name in fields if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
         where=f"{where}: {', '.join(differing[:4])}",
-        hint="raise the task's version if the change is meant; otherwise undo it",
+        hint="use the same files and preparation (dataset_digest); raise the task's version if the change is meant",
     )

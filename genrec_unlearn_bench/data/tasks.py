@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_text
@@ -36,17 +36,22 @@ class ConceptKind(StrEnum):
     INTERACTION = "interaction"
 
 
-class ValuesConcept(StrictModel):
+class DrawnConcept(StrictModel):
+    """Items drawn to a share of the train targets."""
+
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn items should have together."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+
+
+class ValuesConcept(DrawnConcept):
     """Values of an item field, drawn to a share of the train targets."""
 
     draw: Literal["uniform", "entangled"] = "uniform"
     """``entangled``: the values whose neighbours would be retained most (``data.neighbours``)."""
     largest_share: Share = 0.03
     """``entangled``: values with a larger share of the train targets are not drawn."""
-    target_share: Share = 0.10
-    """Share of the train targets that the items of the drawn values should have together."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
-    """How far from ``target_share`` a draw may lie."""
     max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
 
@@ -101,20 +106,22 @@ class PriceConcept(StrictModel):
     field: Annotated[str, Field(min_length=1)] = "price"
     """``price``, or any field of the items that holds numbers, such as a year."""
 
+    @model_validator(mode="after")
+    def _there_is_such_a_band(self) -> PriceConcept:
+        if self.band is not None and self.band > self.bands:
+            raise ValueError(f"there is no band {self.band} of {self.bands}")
+        return self
+
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Keys and files of tasks on prices do not name the field."""
         return {name: value for name, value in handler(self).items() if (name, value) != ("field", "price")}
 
 
-class ItemConcept(StrictModel):
+class ItemConcept(DrawnConcept):
     """Single items, as popular on average as the catalogue is."""
 
     kind: Literal["item"] = "item"
-    target_share: Share = 0.10
-    """Share of the train targets that the drawn items should have."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
-    """How far from ``target_share`` a draw may lie."""
     strata: Annotated[int, Field(ge=1, le=1000)] = 5
     """Popularity strata: items by their number of train targets, cut into so many parts of equal size."""
     max_draws: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -170,12 +177,8 @@ TASK_ENDINGS: dict[str, Concept] = {
 
 def tasks() -> dict[str, TaskSpec]:
     """Every task that ships, by name, in the order of names."""
-    out: dict[str, TaskSpec] = {}
-    for entry in sorted(resources.files("genrec_unlearn_bench.tasks").iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".yaml"):
-            task = parse_yaml(TaskSpec, entry.read_text(encoding="utf-8"), where=f"tasks/{entry.name}")
-            out[task.name] = task
-    return out
+    folder = Path(str(resources.files("genrec_unlearn_bench.tasks")))
+    return {task.name: task for task in (read_yaml(TaskSpec, path) for path in sorted(folder.glob("*.yaml")))}
 
 
 def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:

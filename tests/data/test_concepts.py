@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from genrec_unlearn_bench.data.attributes import NO_BAND, number_bands
 from genrec_unlearn_bench.data.concepts import resolve
@@ -114,12 +115,10 @@ def test_listed_brands_are_taken_as_they_are(world: Dataset) -> None:
     assert split.manifest.within_tolerance
 
 
-def test_unknown_brands_are_all_named_with_the_nearest(world: Dataset) -> None:
+def test_unknown_brands_are_all_named(world: Dataset) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(task(BrandConcept(brands=("Brandt 03", "Zzz", "Brand 01"))), world)
-    assert len(caught.value.faults) == 2
-    assert "did you mean" in caught.value.faults[0]
-    assert "Brand 03" in caught.value.faults[0]
+    assert caught.value.faults == ("no item has the brand 'Brandt 03'", "no item has the brand 'Zzz'")
 
 
 def test_a_brand_list_that_leaves_nothing_is_refused() -> None:
@@ -133,9 +132,8 @@ def test_brands_that_nobody_bought_are_refused() -> None:
     users = np.repeat(np.arange(8), 10)
     bought = np.tile(np.arange(10), 8)
     unsold = assembled(items, global_time(users, bought, np.arange(80)))
-    with pytest.raises(ConfigError, match=r"train part .* no forget example") as caught:
+    with pytest.raises(DataFault, match=r"train part .* no forget example"):
         resolve(task(BrandConcept(brands=("Unsold",))), unsold)
-    assert "concept.brands" in str(caught.value)
 
 
 def test_a_concept_without_test_examples_is_refused() -> None:
@@ -144,7 +142,7 @@ def test_a_concept_without_test_examples_is_refused() -> None:
     bought = np.concatenate([[1, 0, 2, 3, 4]] * 10)
     times = np.tile(np.arange(5), 10) * 100 + users
     gone = assembled(item_table(5, brands=["Early", "", "", "", ""]), global_time(users, bought, times))
-    with pytest.raises(ConfigError, match=r"test part .* no forget example for Early"):
+    with pytest.raises(DataFault, match=r"test part .* no forget example"):
         resolve(task(BrandConcept(brands=("Early",))), gone)
 
 
@@ -171,8 +169,8 @@ def test_price_bands(world: Dataset) -> None:
         assert split.manifest.concepts == (
             f"price {float(chosen.min())!r} to {float(chosen.max())!r} (band {band or 5} of 5)",
         )
-    with pytest.raises(ConfigError, match="there are 5 bands"):
-        resolve(task(PriceConcept(band=6)), world)
+    with pytest.raises(ValidationError, match="no band 6 of 5"):
+        PriceConcept(band=6)
 
 
 def test_too_few_prices_are_refused() -> None:
