@@ -7,7 +7,6 @@ the task as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.errors import BenchError, DataFault, DataMissing
+from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, minilm_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
@@ -31,8 +30,6 @@ _BLOCK = 20_000
 """Texts projected at a time."""
 _SMALL = 200
 """Below so many texts a word counts even if only one text has it."""
-_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-_UNUSED = ["onnx/*", "openvino/*"]
 
 
 def encode_plain(
@@ -152,43 +149,19 @@ def _load_model(spec: EncoderSpec, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    folder = _folder(spec)
+    place = str(minilm_folder()) if spec.source == "minilm" else str(spec.model)
+    options = {"device": device, "revision": spec.revision, "local_files_only": spec.source != "hub"}
     try:
         # transformers would draw a bar of its own across ours.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        return SentenceTransformer(
-            str(folder), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
-        )
+        return SentenceTransformer(place, model_kwargs={"use_safetensors": True}, **options)
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as fault:
         raise BenchError(
-            f"the text encoder cannot be loaded: {_first_line(fault)}",
-            where=spec.model if spec.source == "hub" else str(folder),
-            hint="it must be a sentence-transformers model with safetensors weights; minilm and tfidf always work",
+            f"the text encoder cannot be loaded: {' '.join(str(fault).split())[:300] or type(fault).__name__}",
+            where=place,
+            hint="it must be a sentence-transformers model with safetensors weights, in a folder or, where there is a "
+            "network, on the Hugging Face Hub; minilm (a package) and tfidf always work",
         ) from fault
-
-
-def _folder(spec: EncoderSpec) -> Path:
-    if spec.source == "minilm":
-        return minilm_folder()
-    if spec.source == "folder":
-        return Path(spec.model or "")
-    from huggingface_hub import snapshot_download
-
-    try:
-        # One look-up, no retries: without a network this fails at once, or finds what an earlier run has fetched.
-        model, revision = spec.model or "", spec.revision
-        return Path(snapshot_download(model, revision=revision, allow_patterns=_FILES, ignore_patterns=_UNUSED))
-    except (OSError, ValueError) as fault:
-        raise DataMissing(
-            f"the text encoder {spec.model!r} is not on this machine and could not be fetched: {_first_line(fault)}",
-            where=spec.key,
-            hint="check its name and the network; or give the folder of a downloaded model "
-            "(--encoder path/to/model); or take an encoder that needs no network: minilm (a package) or tfidf",
-        ) from fault
-
-
-def _first_line(fault: BaseException) -> str:
-    return (str(fault).strip().splitlines() or [type(fault).__name__])[0]
 
 
 def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:
