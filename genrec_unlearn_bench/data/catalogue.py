@@ -15,7 +15,6 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar, get_args
 
-import yaml
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
@@ -194,12 +193,6 @@ def read_yaml(model: type[M], path: Path) -> M:
         hint = "give the path of a YAML file, or a name that `bench ls` lists"
         raise ConfigError([f"the file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(model, text, where=str(path))
-
-
-def dump_spec(spec: DatasetSpec) -> str:
-    """The YAML of a specification, defaults left out."""
-    content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 
 DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"

@@ -8,6 +8,7 @@ part keeps. Servers that know no ranges send the file anew.
 from __future__ import annotations
 
 import errno
+import hashlib
 import http.client
 import socket
 import ssl
@@ -15,11 +16,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from genrec_unlearn_bench.data.catalogue import FileSpec, HubSource
-from genrec_unlearn_bench.data.locate import file_digest
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.files import guarded, storage_error
 from genrec_unlearn_bench.progress import Progress
@@ -65,7 +64,9 @@ def download(
                 return
             fetch_part(url, part, progress, wait, timeout)
             note_path(part).unlink()
-            if blake2b is not None and (found := file_digest(part)) != blake2b:
+            with part.open("rb") as stream:
+                found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            if blake2b not in (None, found):
                 part.unlink()
                 raise CorruptArtefact(
                     f"the downloaded file is not the expected one: its digest is {found}, not {blake2b}",
@@ -153,26 +154,15 @@ def note_path(part: Path) -> Path:
 def fetch_from_hub(hub: HubSource, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Fetch missing files of a Hub repository into ``target``; returns the reason where that cannot be done.
 
-    Of a file's names the first that the repository has is taken; a wild card stands for no slash, as in a folder.
     Loading scripts are not run: ``datasets`` knows none any more, and the files behind them can be read as they are.
     """
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import snapshot_download
 
+    names = [name for file in missing for name in file.names]
+    progress.info(f"fetching {', '.join(names)} of {hub.repo} into {target}")
     try:
-        there = HfApi().list_repo_files(hub.repo, repo_type="dataset", revision=hub.revision)
-        for file in missing:
-            matching = ([one for one in sorted(there) if _means(name, one)] for name in file.names)
-            chosen = next(filter(None, matching), None)
-            if chosen is None:
-                return f"{hub.repo} has no file {' or '.join(file.names)} at {hub.revision[:12]}"
-            for name in chosen:
-                progress.info(f"fetching {name} of {hub.repo} into {target}")
-                hf_hub_download(hub.repo, name, repo_type="dataset", revision=hub.revision, local_dir=target)
+        snapshot_download(hub.repo, repo_type="dataset", revision=hub.revision, allow_patterns=names, local_dir=target)
     except Exception as fault:
         # Its errors have many bases (requests, httpx, OSError, ValueError) that change between releases.
         return f"{hub.repo} on the Hugging Face Hub: {' '.join(str(fault).split())[:300] or type(fault).__name__}"
     return None
-
-
-def _means(name: str, path: str) -> bool:
-    return path.count("/") == name.count("/") and fnmatchcase(path, name)

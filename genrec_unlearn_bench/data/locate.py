@@ -162,8 +162,10 @@ def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: P
         return "nothing is downloaded by this command"
     from genrec_unlearn_bench.data.download import download, fetch_from_hub
 
-    if spec.hub is not None:
-        return fetch_from_hub(spec.hub, missing, target, progress)
+    if (hub := spec.hub) is not None:
+        reason = fetch_from_hub(hub, missing, target, progress)
+        absent = [" or ".join(file.names) for file in missing if not present(file, target)]
+        return reason or (f"{hub.repo} has no file {', '.join(absent)} at {hub.revision[:12]}" if absent else None)
     for file in missing:
         progress.info(f"fetching {file.url} into {target}")
         try:

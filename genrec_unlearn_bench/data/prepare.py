@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import (
@@ -19,18 +20,16 @@ from genrec_unlearn_bench.data.catalogue import (
     SplitName,
     TableMapping,
     check_spec,
-    dump_spec,
     packaged_datasets,
     remember_import,
 )
-from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
 from genrec_unlearn_bench.data.formats import FormatName, discover
 from genrec_unlearn_bench.data.formats.reader import read
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
 from genrec_unlearn_bench.data.raw import GivenRows, RawData
-from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import SplitParts, as_given, clean, global_time, leave_one_out
 from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
@@ -100,7 +99,9 @@ def import_folder(
     if absent := [role for role, paths in parts.items() if not paths]:
         raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
     dataset = _prepared(spec, Located(folder, parts), progress)
-    atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
+    content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    atomic_text(folder / SPEC_FILE, text, "the data folder")
     remember_import(name, folder)
     return spec, dataset
 

@@ -5,7 +5,6 @@ Torch-free: naming an encoder loads nothing.
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import re
 from pathlib import Path
@@ -77,8 +76,7 @@ def parse_encoder(text: str) -> EncoderSpec:
     if text.startswith(("/", "./", "../", "~")):
         hint = "give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm"
         raise UsageError("there is no such folder with a text encoder", where=text, hint=hint)
-    hub = _HUB.match(text)
-    if hub and not difflib.get_close_matches(text, _NAMED, n=1, cutoff=0.75):
+    if hub := _HUB.match(text):
         return EncoderSpec(kind="sentence-transformers", source="hub", model=hub["model"], revision=hub["revision"])
     raise UnknownName("encoder", text, [*_NAMED, "owner/model (hub id)", "a folder"])
 

@@ -194,7 +194,7 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
 def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
     from genrec_unlearn_bench.backbones.tiger import TigerConfig
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.formats.documents import read_index
+    from genrec_unlearn_bench.data.formats.records import read_index
     from genrec_unlearn_bench.data.locate import locate
     from genrec_unlearn_bench.pipeline.environment import resolve_device
     from genrec_unlearn_bench.pipeline.request import changed

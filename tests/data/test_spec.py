@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from genrec_unlearn_bench.config import parse_yaml
-from genrec_unlearn_bench.data.catalogue import DatasetSpec, TextField, check_spec, dump_spec
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, TextField, check_spec
 from genrec_unlearn_bench.data.formats import FormatName, discover, role_faults
 from genrec_unlearn_bench.data.items import TEXT_FIELDS
 from genrec_unlearn_bench.errors import ConfigError, DataFault
@@ -36,11 +36,6 @@ def faults(text: str) -> str:
         spec_of(text)
     assert caught.value.where == "x.yaml"
     return caught.value.what
-
-
-def test_round_trip() -> None:
-    spec = spec_of(GOOD)
-    assert spec_of(dump_spec(spec)) == spec
 
 
 def test_text_fields_are_those_of_the_item_table() -> None:

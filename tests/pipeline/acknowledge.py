@@ -42,7 +42,6 @@ _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "dataset": (
         *(
-            "data/cleaning.py",
             "data/dataset.py",
             "data/examples.py",
             "data/fields.py",

@@ -32,7 +32,7 @@ import numpy as np
 
 from genrec_unlearn_bench.data.catalogue import Column, Columns, DatasetSpec, FileSpec
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.formats import documents, records
+from genrec_unlearn_bench.data.formats import records
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, Row, id_text, json_document, moment, read_lines
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, Interactions, ItemColumns, RawData, literal
 from genrec_unlearn_bench.errors import DataFault
@@ -45,7 +45,7 @@ UNKNOWN_ITEM = "interaction with an item that the catalogue does not have"
 LARGEST_UNKNOWN_SHARE = 0.5
 """Above this share, the files do not belong together."""
 _UNREAD_SHOWN = 20
-"""Fields of items that nothing reads: so many have a line of their own among what was dropped."""
+"""Fields of items that nothing reads: so many are listed among what was dropped."""
 _GIVEN = ("train", "valid", "test")
 TWO_PASSES = 5
 """From this k-core on, interactions are read twice: of users and items that are too rare nothing stays in memory."""
@@ -142,7 +142,7 @@ class _Reader:
         path = self.files[role][0]
         if role == "sequences":
             names = ["user", "item"]
-            rows = documents.sequences(path) if self.spec.format == "letter" else _listings(path)
+            rows = records.sequence_documents(path) if self.spec.format == "letter" else _listings(path)
         else:
             names = [name for name in self.columns.interactions if name != ("time" if role in _GIVEN else "history")]
             rows = self._table(role, [column for name, column in self.columns.interactions.items() if name in names])
@@ -198,7 +198,7 @@ class _Reader:
                 columns.add(item_id)
             return columns
         path = self.files[role][0]
-        names, rows = list(documents.ITEM_FIELDS), documents.items(path)
+        names, rows = list(records.ITEM_FIELDS), records.item_documents(path)
         if self.spec.format not in ("minionerec", "letter"):
             asked = dict[str, Column]([*self.columns.items.items(), *self.columns.attributes.items()])
             names, rows = list(asked), self._table(role, asked.values(), unread)
@@ -218,16 +218,14 @@ class _Reader:
                 own = {name: fields.pop(name) for name in self.columns.attributes}
                 columns.add(item_id, attributes=own, **fields)
         faults.check(self.lenient)
-        for place, (name, count) in enumerate(unread.most_common() if self.columns is _OWN else ()):
-            shown = place < _UNREAD_SHOWN
-            reason = f"field {name[:40]!r} of an item is not read" if shown else "further fields of items are not read"
-            self.dropped[reason] += count
+        for name, count in unread.most_common(_UNREAD_SHOWN) if self.columns is _OWN else ():
+            self.dropped[f"field {name[:40]!r} of an item is not read"] += count
         return columns
 
     def _occurring(self) -> Iterable[str]:
         if self.spec.format != "letter":
             return self.items
-        return documents.in_order(json_document(self.files["index"][0]) if "index" in self.files else self.items)
+        return records.in_order(json_document(self.files["index"][0]) if "index" in self.files else self.items)
 
     def _table(
         self, role: str, asked: Iterable[Column], unread: Counter[str] | None = None

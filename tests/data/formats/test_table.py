@@ -177,30 +177,26 @@ columns: {interactions: {user: u, item: i}}
 def test_hub_files_are_fetched_once_and_at_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def listing(self: object, repo: str, *, repo_type: str, revision: str) -> list[str]:
+    def fetch(repo: str, *, repo_type: str, revision: str, allow_patterns: list[str], local_dir: Path) -> str:
         assert (repo, repo_type, revision[:4]) == ("lab/far", "dataset", "0123")
-        return ["README.md", "data/log-0.csv", "data/log-1.csv", "data/old/log-2.csv"]
+        asked.extend(allow_patterns)
+        for part in (0, 1):
+            path = Path(local_dir) / "data" / f"log-{part}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("u,i\n" + "".join(f"{user},{part}{item}\n" for user in "xy" for item in "ab"))
+        return str(local_dir)
 
-    def fetch(repo: str, name: str, *, repo_type: str, revision: str, local_dir: Path) -> str:
-        assert (repo, repo_type, revision[:4]) == ("lab/far", "dataset", "0123")
-        asked.append(name)
-        path = Path(local_dir) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("u,i\n" + "".join(f"{user},{name[-5]}{item}\n" for user in "xy" for item in "ab"))
-        return str(path)
-
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", listing)
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     spec = spec_of(YAML)
     found = prepare(spec, tmp_path, Progress())
-    assert asked == ["data/log-0.csv", "data/log-1.csv"]
+    assert asked == ["data/log-*.csv"]
     assert found.items.ids == ("0a", "0b", "1a", "1b")
     prepare(spec, tmp_path, Progress())
-    assert len(asked) == 2
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", lambda *args, **kwargs: ["README.md"])
+    assert len(asked) == 1
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **kwargs: "")
     with pytest.raises(DataMissing, match=r"lab/far has no file data/log-\*.csv at 0123456789ab"):
         prepare(spec, tmp_path / "b", Progress())
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(DataMissing, match="lab/far on the Hugging Face Hub: division by zero"):
         prepare(spec, tmp_path / "b", Progress())
     monkeypatch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
