@@ -1,7 +1,6 @@
-"""The known datasets and their specification (YAML): format, files, split, filtering, terms and citation.
+"""The known datasets, packaged or imported, and their specification (YAML): format, files, split, filtering, terms.
 
-Some ship with the package, others were imported into a data folder. This module imports neither NumPy nor a reader, as
-``bench ls`` has to be quick.
+This module imports neither NumPy nor a reader, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class TableMapping(StrictModel):
 
 
 class HubSource(StrictModel):
-    """A dataset repository of the Hugging Face Hub, at one commit."""
+    """A dataset repository of the Hugging Face Hub at one commit."""
 
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str = Field(pattern="^[0-9a-f]{40}$")
@@ -214,8 +213,6 @@ def packaged_datasets() -> dict[str, DatasetSpec]:
 def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
     """Every dataset by name: the packaged ones, then those imported into a data folder.
 
-    A name that ships with the package always means the packaged dataset; ``bench data import`` refuses to reuse one.
-
     Raises:
         ConfigError: a ``dataset.yaml`` in one of the folders is broken.
     """
@@ -223,22 +220,18 @@ def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
     own = [] if data_dir is None else [data_dir]
     within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
     for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
-        if not path.is_file():
-            continue
-        spec = load_spec(path)
-        if path.parent.name not in (spec.name, *spec.aliases):
+        if path.is_file():
+            spec = load_spec(path)
             # An imported folder keeps the name it had; the files are looked for by that name, too.
-            spec = spec.model_copy(update={"aliases": (*spec.aliases, path.parent.name)})
-        found.setdefault(spec.name, spec)
+            more = {path.parent.name} - {spec.name, *spec.aliases}
+            found.setdefault(spec.name, spec.model_copy(update={"aliases": (*spec.aliases, *more)}))
     return found
 
 
 def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
     """The dataset called ``name``; raises UnknownName with the nearest names there are."""
     packaged = packaged_datasets()
-    if name in packaged:
-        return packaged[name]
-    known = datasets(data_dir)
+    known = packaged if name in packaged else datasets(data_dir)
     if name in known:
         return known[name]
     if (folder := imported_folders().get(name)) is not None:
@@ -269,7 +262,7 @@ def imported_folders(roots: Sequence[Path] | None = None) -> dict[str, Path]:
 
 
 def remember_import(name: str, folder: Path) -> None:
-    """Make a dataset known by name; an earlier one of that name, or in that folder, gives way. Raises StorageError."""
+    """Make a dataset known by name; an earlier one of that name or folder gives way. Raises StorageError."""
     folder, root = folder.resolve(), data_roots()[0]
     known = {other: str(place) for other, place in imported_folders([root]).items() if place != folder}
     text = json.dumps({**known, name: str(folder)}, indent=2, ensure_ascii=False)

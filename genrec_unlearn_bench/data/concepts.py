@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genrec_unlearn_bench.data.attributes import AttributeValues, number_bands, value_key
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import PARTS, Dataset
 from genrec_unlearn_bench.data.draws import (
     Draw,
     Target,
@@ -241,7 +241,7 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
 def _split(
     task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
 ) -> ForgetSplit:
-    named = list(zip(("train", "valid", "test"), parts, strict=True))
+    named = list(zip(PARTS, parts, strict=True))
     counts = {f"{name}_{side}": len(getattr(part, side)) for name, part in named for side in ("forget", "retain")}
     for group, count in counts.items():
         # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.

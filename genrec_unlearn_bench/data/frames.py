@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.catalogue import DatasetSpec
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import PARTS, Dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.tasks import TaskSpec
@@ -75,7 +75,6 @@ class Task:
         return named[["user", "item", "part", "forget", *(["history"] if histories else [])]]
 
 
-PARTS = ("train", "valid", "test")
 BATCH = 50_000
 """Examples in memory at a time: histories are long."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -62,12 +63,11 @@ class Located:
 
     def sources(self) -> tuple[SourceFile, ...]:
         """Every file, in the order of the specification. Raises DataFault where one cannot be read."""
-        paths = [path for paths in self.parts.values() for path in paths]
-        digests = zip(paths, map(file_digest, paths), strict=True)
-        return tuple(
-            SourceFile(name=path.relative_to(self.folder).as_posix(), size=path.stat().st_size, digest=digest)
-            for path, digest in digests
-        )
+        found = []
+        for path in (path for paths in self.parts.values() for path in paths):
+            name, size = path.relative_to(self.folder).as_posix(), path.stat().st_size
+            found.append(SourceFile(name=name, size=size, digest=file_digest(path)))
+        return tuple(found)
 
 
 def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
@@ -107,21 +107,17 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
 def source_digests(
     spec: DatasetSpec, data_dir: Path | None, progress: Progress | None = None, *, download: bool = True
 ) -> tuple[SourceFile, ...]:
-    """Name, size and digest of every file that ``prepare`` would read, in order; none for ``demo``.
-
-    Raises DataMissing as ``locate``.
-    """
+    """Every file that ``prepare`` would read, in order; none for ``demo``. Raises DataMissing as ``locate``."""
     located = locate(spec, data_dir, progress or Progress(), download=download)
     return located.sources() if spec.files else ()
 
 
 def _is_another_dataset(spec: DatasetSpec, folder: Path) -> bool:
     # Plain folders all have the same file names: toys must not be read as sports because --data-dir points there.
-    own, there = {spec.name, *spec.aliases}, folder.resolve().name
-    if there in own:
+    there = folder.resolve().name
+    if there in (spec.name, *spec.aliases):
         return False
-    imported = folder / SPEC_FILE
-    if imported.is_file():
+    if (imported := folder / SPEC_FILE).is_file():
         return load_spec(imported).name != spec.name
     return any(there in (other.name, *other.aliases) for other in packaged_datasets().values())
 
@@ -138,24 +134,21 @@ def present(file: FileSpec, folder: Path) -> tuple[Path, ...]:
 
 def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
     """The first folder that holds every file of the dataset; None where there is none, or none is needed."""
-    if spec.format == "demo":
-        return None
-    try:
-        return locate(spec, data_dir, Progress(), download=False).folder
-    except DataMissing:
-        return None
+    there = spec.format != "demo" and is_local(spec, data_dir)
+    return locate(spec, data_dir, Progress(), download=False).folder if there else None
 
 
 def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
     """Whether the dataset can be prepared without the network."""
-    return spec.format == "demo" or local_folder(spec, data_dir) is not None
+    with suppress(DataMissing):
+        return bool(locate(spec, data_dir, Progress(), download=False))
+    return False
 
 
 def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: Progress | None) -> str | None:
     """Download the missing files; the reason if that cannot be done, or must not (without ``progress``)."""
     if spec.hub is None and any(file.url is None for file in missing):
-        some = any(file.url for file in missing)
-        return "not all of them have a public address" if some else "they have no public address to fetch them from"
+        return "not all of them have a public address to fetch them from"
     if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
         return f"downloads are switched off by {OFFLINE_VARIABLE}"
     if progress is None:

@@ -28,8 +28,7 @@ from genrec_unlearn_bench.data.formats import FormatName, discover
 from genrec_unlearn_bench.data.formats.reader import read
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
-from genrec_unlearn_bench.data.raw import GivenRows, RawData
-from genrec_unlearn_bench.data.splits import SplitParts, as_given, clean, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import GivenRows, RawData, SplitParts, as_given, clean, global_time, leave_one_out
 from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
@@ -64,7 +63,6 @@ def import_folder(
     and the user's data folder remembers where they lie (``catalogue.remember_import``).
 
     Args:
-        mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
 
     Raises:
@@ -81,19 +79,9 @@ def import_folder(
     roles = {file.role for file in files}
     undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
     usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
-    spec = parse(
-        DatasetSpec,
-        {
-            "name": name,
-            "title": title or name,
-            "format": format_name,
-            **asked.model_dump(exclude_defaults=True, by_alias=True),
-            "files": files,
-            "split": split or usual,
-            "k_core": k_core,
-        },
-        where=str(folder),
-    )
+    given = {"name": name, "title": title or name, "format": format_name, "split": split or usual, "k_core": k_core}
+    content = {**asked.model_dump(exclude_defaults=True, by_alias=True), **given, "files": files}
+    spec = parse(DatasetSpec, content, where=str(folder))
     check_spec(spec, str(folder))
     parts = {file.role: present(file, folder) for file in spec.files}
     if absent := [role for role, paths in parts.items() if not paths]:
@@ -113,7 +101,7 @@ def _prepared(spec: DatasetSpec, located: Located, progress: Progress) -> Datase
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
-    for name, part in zip(("train", "valid", "test"), parts, strict=True):
+    for name, part in parts._asdict().items():
         if not len(part):
             hint = "more interactions, a smaller k_core or another split are needed"
             raise DataFault(f"the {name} part is empty", where=where, hint=hint)
@@ -156,10 +144,6 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     if isinstance(raw.log, GivenRows):
         return raw.items, as_given(raw.log), len(raw.log)
     items, log = clean(raw.items, raw.log, spec.k_core, dropped, where)
-    if spec.split == "leave-one-out":
-        parts = leave_one_out(log.users, log.items, log.times)
-    elif log.times is not None:
-        parts = global_time(log.users, log.items, log.times)
-    else:
-        raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
-    return items, parts, len(log)
+    if spec.split == "leave-one-out" or log.times is None:
+        return items, leave_one_out(log.users, log.items, log.times), len(log)
+    return items, global_time(log.users, log.items, log.times), len(log)

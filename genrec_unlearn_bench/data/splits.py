@@ -1,4 +1,7 @@
-"""Filter a log, cut it into next-item examples, and divide these into train, valid and test.
+"""A log of what users did: filter it, cut it into next-item examples, and divide these into train, valid and test.
+
+Three kinds of log exist in public data, and they do not turn into one another: dated interactions, ordered sequences
+without dates, and next-item examples that are already cut and split.
 
 The same user, item and time twice is one interaction written twice; the copy is dropped. The same user and item at
 different times are two interactions and stay. Sequences have no times, so a repeat in them cannot be distinguished from
@@ -12,14 +15,65 @@ are views of one flat array of events, sorted by user and then by time.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import GivenRows, Interactions
 from genrec_unlearn_bench.errors import DataFault
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """E interactions, dated or in sequences: user numbers and rows of the item table."""
+
+    users: IntArray
+    items: IntArray
+    times: IntArray | None
+    """Timestamps in the source's own unit, of which only the order is used (ties stay in source order); None for
+    sequences, where each user's rows are in order."""
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenPart:
+    """M ready-made examples of one part; users are numbered across the parts, items are rows of the item table."""
+
+    users: IntArray
+    targets: IntArray
+    histories: IntArray
+    """[sum of lengths] history after history, oldest item first."""
+    lengths: IntArray
+    """[M] length of each history, at least 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Examples that come with their split, as MiniOneRec publishes them."""
+
+    train: GivenPart
+    valid: GivenPart
+    test: GivenPart
+
+    def __len__(self) -> int:
+        return sum(len(part.targets) for part in (self.train, self.valid, self.test))
+
+
+@dataclass(frozen=True, eq=False)
+class RawData:
+    """One source as read."""
+
+    items: ItemTable
+    """The catalogue; rows that no log entry refers to are allowed and kept."""
+    log: Interactions | GivenRows
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of lines (or of values, where the reason says so) the reader left out."""
+    notes: tuple[str, ...] = ()
 
 
 def clean(
@@ -144,7 +198,7 @@ def as_given(rows: GivenRows) -> SplitParts:
         starts=ends - lengths,
         ends=ends,
     )
-    bounds = np.cumsum([len(rows.train), len(rows.valid)])
+    bounds = np.cumsum([len(part.targets) for part in parts[:2]])
     return SplitParts(*map(every.subset, np.split(np.arange(len(users)), bounds)))
 
 

@@ -47,7 +47,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
             "data/fields.py",
             "data/formats",
         ),
-        *("data/items.py", "data/prepare.py", "data/raw.py", "data/splits.py"),
+        *("data/items.py", "data/prepare.py", "data/splits.py"),
         "pipeline/stages/data.py",
     ),
     "task": (

@@ -37,12 +37,10 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("sequences", "sequences.tsv", group="interactions or sequences"),
     ),
     "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
-    "table": (
-        _role("interactions", *(f"interactions.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("items", *(f"items.{ending}" for ending in TABLES), group=None),
-        _role("train", *(f"train.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("valid", *(f"valid.{ending}" for ending in TABLES), group=None),
-        _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
+    "table": tuple(
+        _role(name, *(f"{name}.{ending}" for ending in TABLES), group=group)
+        for group, names in (("interactions or train", ("interactions", "train")), (None, ("items", "valid", "test")))
+        for name in names
     ),
     "recbole": (
         # Before ``*.inter``, which means these files as well.

@@ -63,8 +63,8 @@ class Faults:
         elif self.count:
             listing = "".join(f"\n  - {line}" for line in self.shown)
             more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
-            plural = "fault" if self.count == 1 else "faults"
-            raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(self.where), hint=self.hint)
+            what = f"{self.count} fault{'' if self.count == 1 else 's'} in the data:{listing}{more}"
+            raise DataFault(what, where=str(self.where), hint=self.hint)
 
 
 @contextmanager

@@ -34,7 +34,8 @@ from genrec_unlearn_bench.data.catalogue import Column, Columns, DatasetSpec, Fi
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats import records
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, Row, id_text, json_document, moment, read_lines
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, Interactions, ItemColumns, RawData, literal
+from genrec_unlearn_bench.data.items import ItemColumns, literal
+from genrec_unlearn_bench.data.splits import GivenPart, GivenRows, Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 

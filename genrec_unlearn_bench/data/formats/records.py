@@ -31,7 +31,7 @@ from genrec_unlearn_bench.data.formats.lines import (
     read_lines,
     whole_number,
 )
-from genrec_unlearn_bench.data.raw import literal
+from genrec_unlearn_bench.data.items import literal
 from genrec_unlearn_bench.errors import DataFault
 
 BATCH = 10_000
