@@ -139,11 +139,8 @@ def number_bands(numbers: NDArray[np.float64], bands: int) -> IntArray:
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
     items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
-    Returns:
-        [N] band from 1 (lowest) to ``bands``, ``NO_BAND`` where the number is not finite.
-
-    Raises:
-        ValueError: Fewer different numbers than bands.
+    Returns [N] bands from 1 (lowest), ``NO_BAND`` where the number is not finite; raises ValueError where there are
+    fewer different numbers than bands.
     """
     valid = np.isfinite(numbers)
     distinct, rank, sizes = np.unique(numbers[valid], return_inverse=True, return_counts=True)

@@ -103,9 +103,11 @@ class TableMapping(StrictModel):
     """The part of a dataset's YAML that ``bench data import --map`` is given."""
 
     columns: Columns = Columns()
+    """Tables: which column is which field. RecBole: what its own names do not say."""
     files: tuple[FileSpec, ...] = ()
-    """Where they have other names than ``interactions.csv`` and so on."""
+    """In a mapping, where they have other names than ``interactions.csv`` and so on."""
     text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
+    """The fields that make up an item's text, in order; attributes may be among them."""
 
 
 class HubSource(StrictModel):
@@ -122,23 +124,18 @@ class Citation(StrictModel):
     bibtex: str
 
 
-class DatasetSpec(StrictModel):
+class DatasetSpec(TableMapping):
     """A dataset by name. Everything that decides what is read is in here."""
 
     name: str = Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
     """Lower-case letters, digits and hyphens; tasks are called ``<name>-brand`` and so on."""
     title: str
     format: FormatName
-    files: tuple[FileSpec, ...] = ()
     aliases: tuple[Annotated[str, Field(pattern=r"^\w[^/\\]*$")], ...] = ()
     """Other names that the dataset's folder may have."""
     split: SplitName
     k_core: int = Field(default=0, ge=0)
     """Filtering that is done here; 0 or 1 for none."""
-    text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
-    """The fields that make up an item's text, in order; attributes may be among them."""
-    columns: Columns = Columns()
-    """Tables: which column is which field. RecBole: what its own names do not say."""
     hub: HubSource | None = None
     """Where missing files are fetched from, by their names."""
     terms: str = ""

@@ -49,10 +49,8 @@ def download(
         wait: Called with the seconds between two attempts.
         timeout: Seconds without a byte after which a connection counts as dead.
 
-    Raises:
-        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
-        CorruptArtefact: what came is not the expected file.
-        StorageError: the folder cannot be written to, or the disk is full.
+    Raises DataMissing where the server has no such file, refuses it, cannot be reached or keeps cutting the connection,
+    CorruptArtefact where another file came than expected, and StorageError.
     """
     import filelock
 

@@ -117,35 +117,30 @@ class ItemColumns:
     def add(
         self,
         item_id: str,
-        *,
-        title: object = None,
-        description: object = None,
-        brand: object = None,
-        price: object = None,
-        categories: object = None,
-        text: object = None,
         attributes: Mapping[str, object] | None = None,
+        **fields: object,
     ) -> None:
         """Append an item whose id is not there yet; all items have the same attributes.
 
-        Fields may be strings, numbers, nested lists of them, or None.
+        Fields (title, description, brand, price, categories, text) may be strings, numbers, nested lists of them, or
+        None.
         """
         self.row[item_id] = len(self.row)
-        heading = _joined(title)
+        brand, price, heading = fields.get("brand"), fields.get("price"), _joined(fields.get("title"))
         if looks_like_code(heading):
             self.dropped["title is a script or a style sheet (title left out)"] += 1
             heading = ""
         self._titles.append(plain(heading))
-        self._descriptions.append(plain(_joined(literal(description))))
+        self._descriptions.append(plain(_joined(literal(fields.get("description")))))
         self._brands.append(_joined(brand, limit=2_000))
         if isinstance(brand, list | tuple) and len(brand) > 1:
             self.dropped["brand is a list of several (joined to one name)"] += 1
         if isinstance(price, float) and math.isnan(price):
             self.dropped["price is NaN (no price)"] += 1
-        self._texts.append(plain(_joined(text)))
+        self._texts.append(plain(_joined(fields.get("text"))))
         for name, values in (attributes or {}).items():
             self._attributes.setdefault(name, []).append(self._values(values))
-        self._categories.append(self._values(categories))
+        self._categories.append(self._values(fields.get("categories")))
         try:
             self._prices.append(parse_price(price))
         except ValueError as fault:

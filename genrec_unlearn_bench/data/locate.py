@@ -80,13 +80,9 @@ def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
 
 
 def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, download: bool = True) -> Located:
-    """Find the files of ``spec``, or download those that have a public address.
+    """Find the files of ``spec``, or (unless ``download`` is False) download those that have a public address.
 
-    Args:
-        download: False to look only.
-
-    Raises:
-        DataMissing: files were not found or downloaded; lists which, the folders searched, and where to get them.
+    Raises DataMissing, which lists the files, the folders searched, and where to get them.
     """
     if spec.format == "demo":
         # 400 items of 40 brands, some 13,500 interactions of 1,500 users, made by tests/data/demo_world.py.

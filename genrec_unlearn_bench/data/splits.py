@@ -81,11 +81,8 @@ def clean(
 ) -> tuple[ItemTable, Interactions]:
     """Filter a log, number its users from 0 by first appearance, and count everything left out in ``dropped``.
 
-    Returns:
-        The catalogue without items that the k-core removed, and the log over its rows.
-
-    Raises:
-        DataFault: nothing is left.
+    Returns the catalogue without items that the k-core removed, and the log over its rows; raises DataFault where
+    nothing is left.
     """
     import pandas as pd
 
@@ -153,10 +150,7 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts
     """Split 80/10/10 by the time of the target, as MiniOneRec does.
 
     With n examples, the first ⌊8n/10⌋ are train and those up to ⌊9n/10⌋ are valid. Ties in time, also within one
-    user's history, are broken by the order of the source.
-
-    Args:
-        users, items, times: [E] in source order.
+    user's history, are broken by the order of the source, in which ``users``, ``items``, ``times`` [E] stand.
     """
     order = np.lexsort((times, users))  # stable: ties stay in source order
     every, _ = _timeline(users[order], items[order], times[order])
@@ -169,11 +163,8 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts
 def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = None) -> SplitParts:
     """Take each user's last item as test target, the one before it as valid target, all earlier ones as train targets.
 
-    A user with two items has a test example alone.
-
-    Args:
-        users, items: [E]; without ``times``, a user's rows are in order.
-        times: [E]; the position within the user's sequence where the source has none.
+    A user with two items has a test example alone. ``users``, ``items``, ``times``: [E]; without times, a user's rows
+    are in order.
     """
     order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
     every, behind = _timeline(users[order], items[order], None if times is None else times[order])

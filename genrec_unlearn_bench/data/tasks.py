@@ -187,9 +187,7 @@ def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
     for the protocol's default concept of that kind or on that attribute, ``<dataset>-entangled`` for entangled brands.
 
-    Raises:
-        UnknownName: Neither; the nearest names are given.
-        ConfigError: The file is not a task; every fault is listed.
+    Raises UnknownName for neither, and ConfigError for a file that is not a task.
     """
     if name.endswith((".yaml", ".yml")):
         return read_yaml(TaskSpec, Path(name))

@@ -56,10 +56,8 @@ def parse_encoder(text: str) -> EncoderSpec:
             sentence-transformers folder, or a hub id ``owner/model`` with an optional ``@revision``. A folder that
             exists goes before a hub id of the same spelling.
 
-    Raises:
-        UnknownName: None of these; the nearest names are given.
-        UsageError: A folder without a model, or dimensions that are no number.
-        MissingExtra: ``minilm`` without its package.
+    Raises UnknownName for none of these, UsageError for a folder without a model or dimensions that are no number, and
+    MissingExtra for ``minilm`` without its package.
     """
     name, colon, digits = text.partition(":")
     if name == "tfidf":

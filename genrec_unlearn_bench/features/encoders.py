@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.forget import ForgetSplit
-from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, minilm_folder
@@ -32,27 +32,13 @@ _SMALL = 200
 """Below so many texts a word counts even if only one text has it."""
 
 
-def encode_plain(
-    items: ItemTable,
-    spec: EncoderSpec,
-    fields: Sequence[str] = TEXT_FIELDS,
-    progress: Progress | None = None,
-    *,
-    device: str = "cpu",
-) -> NDArray[np.float32]:
-    """Embed the items' texts (``ItemTable.plain_text`` of the fields): [N, D] float32, rows of unit length, zero rows
-    where the text gave nothing."""
-    return encode_texts(items.plain_text(fields), spec, progress or Progress(), device)
-
-
 def encode_scrubbed(
     items: ItemTable,
     split: ForgetSplit,
     plain: NDArray[np.float32],
     spec: EncoderSpec,
-    fields: Sequence[str] = TEXT_FIELDS,
-    progress: Progress | None = None,
-    *,
+    fields: Sequence[str],
+    progress: Progress,
     device: str = "cpu",
 ) -> NDArray[np.float32]:
     """Embed the items' texts with the task's concept taken out of them: [N, D'] float32.
@@ -62,25 +48,27 @@ def encode_scrubbed(
     scrubbing changed. Where it changed none, ``plain`` itself is returned.
 
     Args:
-        plain: What ``encode_plain`` returned for the same items, encoder and fields.
+        plain: The rows of the plain texts (``ItemTable.plain_text``) of the same items, by the same encoder.
     """
-    watch = progress or Progress()
     before, after = items.plain_text(fields), scrubbed_items(items, split).plain_text(fields)
     changed = [row for row, text in enumerate(before) if after[row] != text]
-    watch.note("texts_scrubbed", len(changed))
+    progress.note("texts_scrubbed", len(changed))
     if not changed:
         return plain
     if spec.kind == "tfidf":
-        return encode_texts(after, spec, watch)
+        return encode_texts(after, spec, progress)
     scrubbed = plain.copy()
-    scrubbed[changed] = encode_texts([after[row] for row in changed], spec, watch, device)
+    scrubbed[changed] = encode_texts([after[row] for row in changed], spec, progress, device)
     return scrubbed
 
 
 def encode_texts(
     texts: Sequence[str], spec: EncoderSpec, progress: Progress, device: str = "cpu"
 ) -> NDArray[np.float32]:
-    """[N, D] float32, unit rows. A pretrained encoder gets each distinct text once, cut to what its model takes."""
+    """[N, D] float32, rows of unit length, zero rows where the text gave nothing.
+
+    A pretrained encoder gets each distinct text once, cut to what its model takes.
+    """
     if spec.kind == "tfidf":
         return tfidf(texts, spec.dim or TFIDF_DIM, progress)
     if not texts:
@@ -103,8 +91,8 @@ def tfidf(texts: Sequence[str], dim: int, progress: Progress) -> NDArray[np.floa
     encodes, repeated ones included. So two lists of texts have two bases: rows of one call may be compared with each
     other, never with rows of another call.
 
-    Of more than ``LARGEST_FIT`` texts, so many at equal distances represent all: words, weights and components are
-    learnt from them, and all texts are projected in blocks. Memory then no longer grows with the words of a catalogue.
+    Of more than ``LARGEST_FIT`` texts, so many at equal distances are learnt from, and all are projected in blocks:
+    memory then no longer grows with the words of a catalogue.
 
     Words of a single text say nothing about which items are alike and are left out of larger catalogues. Signs are
     fixed by scikit-learn (the largest loading of each component is positive).

@@ -24,8 +24,8 @@ TABLES = ("csv", "tsv", "parquet", "jsonl", "arrow")
 """Endings of tables, each of which may have ``.gz`` behind it."""
 
 
-def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
-    both = tuple(form for pattern in patterns for form in ((pattern, f"{pattern}.gz") if zipped else (pattern,)))
+def _role(name: str, *patterns: str, group: str | None = "") -> Role:
+    both = tuple(form for pattern in patterns for form in (pattern, f"{pattern}.gz"))
     return Role(name, both, name if group == "" else group)
 
 
@@ -44,23 +44,21 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
     ),
     "recbole": (
         # Before ``*.inter``, which means these files as well.
-        _role("train", "*.train.inter", group="interactions or train", zipped=False),
-        _role("valid", "*.valid.inter", group=None, zipped=False),
-        _role("test", "*.test.inter", group=None, zipped=False),
-        _role("interactions", "*.inter", group="interactions or train", zipped=False),
-        _role("items", "*.item", group=None, zipped=False),
+        _role("train", "*.train.inter", group="interactions or train"),
+        _role("valid", "*.valid.inter", group=None),
+        _role("test", "*.test.inter", group=None),
+        _role("interactions", "*.inter", group="interactions or train"),
+        _role("items", "*.item", group=None),
     ),
     "minionerec": (
-        _role("train", "train/*.csv", zipped=False),
-        _role("valid", "valid/*.csv", zipped=False),
-        _role("test", "test/*.csv", zipped=False),
-        _role("items", "index/*.item.json", zipped=False),
-        _role("index", "index/*.index.json", group=None, zipped=False),
+        *(_role(name, f"{name}/*.csv") for name in ("train", "valid", "test")),
+        _role("items", "index/*.item.json"),
+        _role("index", "index/*.index.json", group=None),
     ),
     "letter": (
-        _role("sequences", "*.inter.json", zipped=False),
-        _role("items", "*.item.json", group=None, zipped=False),
-        _role("index", "*.index.json", group=None, zipped=False),
+        _role("sequences", "*.inter.json"),
+        _role("items", "*.item.json", group=None),
+        _role("index", "*.index.json", group=None),
     ),
 }
 

@@ -79,7 +79,13 @@ _NOTES = {
     "demo": "synthetic: generated with seed 0; no item, brand or user is real",
     "minionerec": "rows as published, each with its own history; times are row ranks, as the source has no dates",
 }
-_ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp", "history": "item_id_list"}
+_HISTORY = "item_id_list"
+_ATOMIC_LOG = {
+    "user": "user_id",
+    "item": "item_id",
+    "time": "timestamp",
+    "history": {"from": _HISTORY, "split": " "},
+}
 _ATOMIC_ITEM = {
     **{name: name for name in ("title", "brand", "price", "categories", "description")},
     "item_id": "id",
@@ -195,7 +201,8 @@ class _Reader:
         columns, unread = ItemColumns(self.dropped), Counter[str]()
         role = "meta" if "meta" in self.files else "items"
         if role not in self.files:
-            for item_id in self._occurring():
+            occurring: Iterable[str] = json_document(self.files["index"][0]) if "index" in self.files else self.items
+            for item_id in records.in_order(occurring) if self.spec.format == "letter" else occurring:
                 columns.add(item_id)
             return columns
         path = self.files[role][0]
@@ -222,11 +229,6 @@ class _Reader:
         for name, count in unread.most_common(_UNREAD_SHOWN) if self.columns is _OWN else ():
             self.dropped[f"field {name[:40]!r} of an item is not read"] += count
         return columns
-
-    def _occurring(self) -> Iterable[str]:
-        if self.spec.format != "letter":
-            return self.items
-        return records.in_order(json_document(self.files["index"][0]) if "index" in self.files else self.items)
 
     def _table(
         self, role: str, asked: Iterable[Column], unread: Counter[str] | None = None
@@ -298,16 +300,13 @@ def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
     """What RecBole's names and types say; what ``columns`` of the dataset's YAML says goes before it."""
     asked, path = spec.columns, files["train" if "train" in files else "interactions"][0]
     log = records.atomic_types(path)
-    if _ATOMIC_LOG["history"] in log and "train" not in files:
-        what = f"the column {_ATOMIC_LOG['history']} makes every line an example, which needs files of its split"
+    if _HISTORY in log and "train" not in files:
+        what = f"the column {_HISTORY} makes every line an example, which needs files of its split"
         raise DataFault(what, where=f"{path}:1", hint="give NAME.train.inter, NAME.valid.inter and NAME.test.inter")
     needed = {"user", "item", *(("history",) if "train" in files else ())}
     needed |= {"time"} if "timestamp" in log or spec.split == "global-time" else set()
     usual = {name: one for name, one in _ATOMIC_LOG.items() if name in needed}
-    between = {"history": " "}
-    interactions = {
-        name: Column.model_validate({"from": one, "split": between.get(name)}) for name, one in usual.items()
-    } | asked.interactions
+    interactions = {name: Column.model_validate(one) for name, one in usual.items()} | asked.interactions
     items, attributes = {}, {}
     named = {name for column in (*asked.items.values(), *asked.attributes.values()) for name in column.columns}
     for name, kind in records.atomic_types(files["items"][0]).items() if "items" in files else ():

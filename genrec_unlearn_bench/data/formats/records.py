@@ -231,12 +231,10 @@ def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[
     """Read the codes of the items ``ids``, in that order; the letter of a token names its level (a, b, c …).
 
     Args:
-        whole: The index must name no other items. Item numbers of two catalogues look alike, so an index of a larger
-            one would otherwise pass.
+        whole: The index must name no other items: item numbers of a larger catalogue look alike.
 
     Returns:
-        [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes: one more than the largest
-        code that occurs on each level.
+        [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes (largest code + 1).
 
     Raises:
         DataFault: an item without tokens, or tokens that are none or skip a level; all of them at once.
