@@ -31,7 +31,7 @@ BETWEEN = " > "
 
 
 def item_entries(items: ItemTable, rule: AttributeRule) -> list[tuple[Entry, ...]]:
-    """The values of each item, in the field's order. Raises KeyError where the items have no such field."""
+    """The values of each item, in the field's order. Raises UnknownName where the items have no such field."""
     listed: Sequence[tuple[str, ...]] = items.values(rule.field)
     if (between := rule.split) is not None:
         parts = ([part.strip() for text in own for part in text.split(between)] for own in listed)
@@ -88,7 +88,7 @@ class AttributeValues:
 
     @classmethod
     def of(cls, items: ItemTable, rule: AttributeRule) -> AttributeValues:
-        """Raises KeyError where the items have no such field."""
+        """Raises UnknownName where the items have no such field."""
         from scipy import sparse
 
         listed = [own[:1] if rule.match == "first" else own for own in item_entries(items, rule)]
@@ -100,19 +100,16 @@ class AttributeValues:
         shown = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
         keys = sorted(shown, key=lambda key: (shown[key], key))
         place = {key: column for column, key in enumerate(keys)}
-        rows, codes, entries, starts, owners = [], list[int](), list[int](), [], list[int]()
-        for row, own in enumerate(listed):
-            if own:
-                rows.append(row)
-                starts.append(len(entries))
-            for entry in own:
-                entries.append(len(codes))
-                codes += [place[key] for key in prefix_keys(entry)]
-            owners += [row] * (len(codes) - len(owners))
+        codes = [place[key] for own in listed for entry in own for key in prefix_keys(entry)]
+        sizes = np.asarray([len(entry) for own in listed for entry in own], dtype=np.int64)
+        counts = np.asarray([len(own) for own in listed], dtype=np.int64)
+        rows = np.flatnonzero(counts)
+        owners = np.repeat(np.repeat(np.arange(len(listed)), counts), sizes)
         members = sparse.csr_matrix((np.ones(len(codes), dtype=np.int64), (owners, codes)), (len(listed), len(keys)))
         members.data[:] = 1  # The sum of equal places: an item counts once.
-        arrays = (np.asarray(column, dtype=np.int64) for column in (rows, codes, entries, starts))
-        return cls(tuple(shown[key] for key in keys), members, rule.match == "all", *arrays)
+        names, starts = tuple(shown[key] for key in keys), (np.cumsum(counts) - counts)[rows]
+        every, numbers = rule.match == "all", np.asarray(codes, dtype=np.int64)
+        return cls(names, members, every, rows, numbers, np.cumsum(sizes) - sizes, starts)
 
     def joined(self, positions: IntArray) -> IntArray:
         """[R] the position at which each item is in a concept that values [V] enter at ``positions``, one by one."""

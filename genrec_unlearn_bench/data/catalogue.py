@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
@@ -43,7 +41,7 @@ class FileSpec(StrictModel):
     """Tables: names of the columns of a text file whose first line is data already."""
     sep: str | None = Field(default=None, pattern=r'^[^\r\n"]+$')
     """Tables: what stands between the cells of a text file; a comma, or a tab in ``.tsv``, where none is given."""
-    encoding: str = "utf-8"
+    encoding: Literal["utf-8", "latin-1", "cp1252"] = "utf-8"
     """Tables: how a text file is encoded."""
 
     @field_validator("names")
@@ -54,14 +52,6 @@ class FileSpec(StrictModel):
             if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
                 raise ValueError(f"{name!r} does not lie inside the dataset's folder")
         return names
-
-    @field_validator("encoding")
-    @classmethod
-    def _one_byte_a_line_end(cls, encoding: str) -> str:
-        with suppress(LookupError, UnicodeError):
-            if "\n".encode(encoding) == b"\n":
-                return encoding
-        raise ValueError(f"{encoding!r} is no encoding that files are read in; convert the file to utf-8")
 
 
 class Column(StrictModel):
@@ -249,18 +239,18 @@ def data_roots() -> list[Path]:
     return [*([Path(named).expanduser()] if named else []), default]
 
 
-def imported_folders(roots: Sequence[Path] | None = None) -> dict[str, Path]:
-    """The folder of every imported dataset by name, of ``data_roots`` or these; of two roots the first counts."""
+def imported_folders() -> dict[str, Path]:
+    """The folder of every imported dataset by name; of two roots the first counts."""
     found: dict[str, Path] = {}
-    for path in [root / IMPORTED for root in (data_roots() if roots is None else roots)]:
-        if path.exists():
+    for root in data_roots():
+        if (path := root / IMPORTED).exists():
             found = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) | found
     return found
 
 
 def remember_import(name: str, folder: Path) -> None:
     """Make a dataset known by name; an earlier one of that name or folder gives way. Raises StorageError."""
-    folder, root = folder.resolve(), data_roots()[0]
-    known = {other: str(place) for other, place in imported_folders([root]).items() if place != folder}
+    folder = folder.resolve()
+    known = {other: str(place) for other, place in imported_folders().items() if place != folder}
     text = json.dumps({**known, name: str(folder)}, indent=2, ensure_ascii=False)
-    atomic_text(root / IMPORTED, f"{text}\n", "the data folder")
+    atomic_text(data_roots()[0] / IMPORTED, f"{text}\n", "the data folder")

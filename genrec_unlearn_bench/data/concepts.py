@@ -38,7 +38,7 @@ from genrec_unlearn_bench.data.tasks import (
     PriceConcept,
     TaskSpec,
 )
-from genrec_unlearn_bench.errors import ConfigError, DataFault, UnknownName
+from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
 _PRICED_PER_BAND = 4
@@ -59,11 +59,8 @@ class _Chosen(NamedTuple):
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     """Divide a dataset into forget and retain sides; the same task and dataset give the same manifest, byte for byte.
 
-    Raises:
-        ConfigError: The concept covers all items, or names brands or values that no item has.
-        UnknownName: The items have no such field.
-        DataFault: The dataset has no values of the field, none that can be drawn, too few prices, or too few
-            interactions for the task.
+    Raises UnknownName for a field that items do not have, ConfigError where the concept covers all items or names what
+    no item has, and DataFault where nothing can be drawn, or prices or interactions are too few.
     """
     if isinstance(task.concept, InteractionConcept):
         return _interactions(task, task.concept, dataset)
@@ -113,10 +110,7 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
     """Values of a field, named or drawn: uniformly (a share of all brands, other values one by one) or entangled."""
     rule = AttributeRule(field="brand") if isinstance(concept, BrandConcept) else concept
     what = "brand" if isinstance(concept, BrandConcept) else f"{rule.field} value"
-    try:
-        found = AttributeValues.of(dataset.items, rule)
-    except KeyError:
-        raise _no_field(rule.field, dataset) from None
+    found = AttributeValues.of(dataset.items, rule)
     if not found.names:
         raise DataFault(
             f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
@@ -167,11 +161,7 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRul
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
-    try:
-        numbers = dataset.items.numbers(concept.field)
-    except KeyError:
-        raise _no_field(concept.field, dataset) from None
-    band = concept.band or concept.bands
+    numbers, band = dataset.items.numbers(concept.field), concept.band or concept.bands
     valid = numbers[np.isfinite(numbers)]
     different = len(np.unique(valid))
     if len(valid) < _PRICED_PER_BAND * concept.bands or different < concept.bands:
@@ -185,11 +175,6 @@ def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
     items = number_bands(numbers, concept.bands) == band
     low, high = float(numbers[items].min()), float(numbers[items].max())
     return _Chosen(items, (f"{concept.field} {low!r} to {high!r} (band {band} of {concept.bands})",))
-
-
-def _no_field(field: str, dataset: Dataset) -> UnknownName:
-    known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
-    return UnknownName("field of items", field, known)
 
 
 def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Chosen:
@@ -230,12 +215,11 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
         Groups(forget=train.subset(held), retain=dataset.valid),
         Groups(forget=train.subset(forget & ~held), retain=dataset.test),
     ]
-    gone = among(train.event_users * width + train.events, drawn)
-    before = np.concatenate([[0], np.cumsum(gone)])
     kept = parts[0].retain
+    thinned = kept.drop_events(among(train.event_users * width + train.events, drawn))
     chosen = _Chosen(np.zeros(width, dtype=np.bool_), ())
     pairs = np.stack([drawn // width, drawn % width], axis=1)
-    return _split(task, dataset, chosen, pairs, parts, np.asarray(before[kept.ends] > before[kept.starts]))
+    return _split(task, dataset, chosen, pairs, parts, thinned.history_lengths() < kept.history_lengths())
 
 
 def _split(
@@ -281,7 +265,8 @@ def _split(
         entanglement=measure,
         attribute=rule,
     )
-    return ForgetSplit(task.kind, chosen.items, pairs, *parts, manifest, near)
+    train, valid, test = parts
+    return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
 
 
 def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str) -> DataFault:

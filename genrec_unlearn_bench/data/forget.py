@@ -146,12 +146,9 @@ def sealed(**fields: Any) -> TaskManifest:
 
 
 def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
-    """Check that a task resolved to the same thing as before under the same version.
+    """Check that a task resolved to the same thing as before under the same version; two versions are not compared.
 
-    Manifests of two versions are two different tasks and are not compared.
-
-    Raises:
-        ProtocolMismatch: The stored one does not match its digest, or they differ; the first fields are named.
+    Raises ProtocolMismatch where the stored one does not match its digest, or where they differ.
     """
     where = f"task {fresh.task}, version {stored.version}"
     if manifest_digest(stored) != stored.digest:

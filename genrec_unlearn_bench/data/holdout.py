@@ -29,9 +29,9 @@ class Holdout:
     """[P, 2] the (user, item) pairs; no training sees one, as a target or in a history."""
     forget: Examples
     """Examples to be held against the forget set: those with a concept target. For interaction requests all of them, as
-    the forget set is a random draw from the same interactions."""
+    the forget set is a random draw from the same interactions, and for both sides."""
     retain: Examples
-    """The other ones (none for interaction requests: there it is ``forget`` that both sides are held against)."""
+    """The other ones."""
     digest: str
     """blake2b-128 over the pairs."""
 

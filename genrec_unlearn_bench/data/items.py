@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.fields import looks_like_code, normalise_brands, parse_price, plain
+from genrec_unlearn_bench.errors import UnknownName
 
 TEXT_FIELDS = ("title", "brand", "categories", "description", "text")
 """The fields that make up an item's text, in order. The price never enters it."""
@@ -72,18 +73,22 @@ class ItemTable:
         ]
 
     def values(self, field: str) -> tuple[tuple[str, ...], ...]:
-        """The values of each item in a text field or an attribute, in the source's order. Raises KeyError."""
+        """The values of each item in a text field or an attribute, in the source's order. Raises UnknownName."""
         if field == "categories":
             return self.categories
         texts = {"brand": self.brands, "title": self.titles, "description": self.descriptions, "text": self.texts}
+        if field not in texts and field not in self.attributes:
+            raise UnknownName("field of items", field, (*texts, "categories", *self.attributes))
         return tuple((text,) if text else () for text in texts[field]) if field in texts else self.attributes[field]
 
     def numbers(self, field: str) -> NDArray[np.float64]:
-        """[N] the price, or another field's number (of several values the first); NaN for none. Raises KeyError."""
+        """[N] the price, or another field's number (of several values the first); NaN for none. Raises UnknownName."""
         if field == "price":
             return self.prices
-        found = (_number(values[0]) if values else math.nan for values in self.values(field))
-        return np.fromiter(found, dtype=np.float64, count=len(self))
+        import pandas as pd
+
+        first = pd.Series([values[0] if values else None for values in self.values(field)], dtype=object)
+        return pd.to_numeric(first, errors="coerce").to_numpy(np.float64)
 
     def take(self, rows: NDArray[np.int64]) -> ItemTable:
         """The chosen rows, in the order given."""
@@ -93,13 +98,6 @@ class ItemTable:
         }
         further = {name: tuple(own[row] for row in rows) for name, own in self.attributes.items()}
         return ItemTable(**chosen, prices=self.prices[rows], attributes=further)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 class ItemColumns:

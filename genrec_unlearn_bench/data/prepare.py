@@ -37,10 +37,8 @@ from genrec_unlearn_bench.progress import Progress
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
     """Read and prepare a dataset; ``data_dir`` is its folder or one that holds it, None for the usual places.
 
-    Raises:
-        DataMissing: files are not there and could not be downloaded.
-        DataFault: files that cannot be used as they are, or nothing left after filtering.
-        ConfigError: the specification contradicts itself.
+    Raises DataMissing for files that could not be downloaded either, DataFault for files that cannot be used as they
+    are or leave nothing after filtering, and ConfigError for a specification that contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
     return _prepared(spec, locate(spec, data_dir, progress), progress)
@@ -65,10 +63,8 @@ def import_folder(
     Args:
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
 
-    Raises:
-        UsageError: the name belongs to a dataset that ships with the package.
-        ConfigError: name, split and filtering do not go together, or the name is none.
-        DataFault: what is wrong with the data, as far as possible all at once.
+    Raises UsageError for the name of a dataset that ships, ConfigError where name, split and filtering do not go
+    together, and DataFault with what is wrong with the data, as far as possible all at once.
     """
     if name in packaged_datasets():
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")

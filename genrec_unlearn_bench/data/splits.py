@@ -88,13 +88,11 @@ def clean(
 
     if not len(log):
         raise DataFault("there is no interaction in the data", where=where, hint="check the file of interactions")
-    keep = np.ones(len(log), dtype=np.bool_)
-    if log.times is not None:
-        rows_of_log = pd.DataFrame({"user": log.users, "item": log.items, "time": log.times})
-        keep = ~rows_of_log.duplicated().to_numpy()
-    dropped["repeated line (same user, item and time)"] += len(log) - int(keep.sum())
-    users, rows = log.users[keep], log.items[keep]
-    times = None if log.times is None else log.times[keep]
+    users, rows, times = log.users, log.items, log.times
+    if times is not None:
+        new = ~pd.DataFrame({"user": users, "item": rows, "time": times}).duplicated().to_numpy()
+        users, rows, times = users[new], rows[new], times[new]
+    dropped["repeated line (same user, item and time)"] += len(log) - len(users)
 
     # A single interaction is never predicted and never predicts anything.
     core = k_core(np.unique(users, return_inverse=True)[1], rows, k) if k > 1 else np.ones(len(users), dtype=np.bool_)
@@ -116,8 +114,8 @@ def clean(
         occurring, rows = np.unique(rows, return_inverse=True)
         dropped[f"item outside the {k}-core"] += len(items) - len(occurring)
         items = items.take(occurring)
-    kept_times = None if times is None else times[kept]
-    return items, Interactions(pd.factorize(users)[0].astype(np.int64), rows.astype(np.int64), kept_times)
+    times = None if times is None else times[kept]
+    return items, Interactions(pd.factorize(users)[0].astype(np.int64), rows.astype(np.int64), times)
 
 
 def k_core(users: IntArray, items: IntArray, k: int) -> BoolArray:

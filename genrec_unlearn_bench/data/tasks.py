@@ -182,12 +182,10 @@ def tasks() -> dict[str, TaskSpec]:
 
 
 def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
-    """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file.
+    """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file. Raises UnknownName or ConfigError.
 
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
     for the protocol's default concept of that kind or on that attribute, ``<dataset>-entangled`` for entangled brands.
-
-    Raises UnknownName for neither, and ConfigError for a file that is not a task.
     """
     if name.endswith((".yaml", ".yml")):
         return read_yaml(TaskSpec, Path(name))

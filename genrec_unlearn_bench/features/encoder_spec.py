@@ -69,11 +69,8 @@ def parse_encoder(text: str) -> EncoderSpec:
     if text == "minilm":
         return _local("minilm", "minilm", minilm_folder())
     folder = Path(text).expanduser()
-    if folder.is_dir():
+    if folder.is_dir() or text.startswith(("/", "./", "../", "~")):
         return _local("folder", str(folder), folder)
-    if text.startswith(("/", "./", "../", "~")):
-        hint = "give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm"
-        raise UsageError("there is no such folder with a text encoder", where=text, hint=hint)
     if hub := _HUB.match(text):
         return EncoderSpec(kind="sentence-transformers", source="hub", model=hub["model"], revision=hub["revision"])
     raise UnknownName("encoder", text, [*_NAMED, "owner/model (hub id)", "a folder"])
@@ -91,7 +88,7 @@ def minilm_folder() -> Path:
 
 def _local(source: Literal["minilm", "folder"], model: str, folder: Path) -> EncoderSpec:
     if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
-        what = "the folder holds no text encoder: neither modules.json nor config.json is there"
+        what = "there is no text encoder: neither modules.json nor config.json is in such a folder"
         hint = "give the folder of a sentence-transformers model, or tfidf or minilm"
         raise UsageError(what, where=str(folder), hint=hint)
     weights = model_digest(folder)

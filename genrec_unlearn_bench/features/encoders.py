@@ -138,11 +138,16 @@ def _load_model(spec: EncoderSpec, device: str) -> Any:
     from transformers.utils import logging
 
     place = str(minilm_folder()) if spec.source == "minilm" else str(spec.model)
-    options = {"device": device, "revision": spec.revision, "local_files_only": spec.source != "hub"}
     try:
         # transformers would draw a bar of its own across ours.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        return SentenceTransformer(place, model_kwargs={"use_safetensors": True}, **options)
+        return SentenceTransformer(
+            place,
+            device=device,
+            revision=spec.revision,
+            local_files_only=spec.source != "hub",
+            model_kwargs={"use_safetensors": True},
+        )
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as fault:
         raise BenchError(
             f"the text encoder cannot be loaded: {' '.join(str(fault).split())[:300] or type(fault).__name__}",

@@ -53,11 +53,8 @@ class Faults:
                 yield path, place, content
 
     def check(self, dropped: Counter[str] | None = None) -> None:
-        """Raise DataFault with the first faults if there was any.
-
-        Args:
-            dropped: Where faults are counted instead, as long as they are the smaller part.
-        """
+        """Raise DataFault with the first faults if there was any; with ``dropped``, count them there instead as long as
+        they are the smaller part."""
         if dropped is not None and self.count <= self.read / 2:
             dropped[f"line of {self.where.name} that cannot be used"] += self.count
         elif self.count:

@@ -8,13 +8,13 @@
   examples: ``item_id_list`` is the history of the target ``item_id``.
 - ``amazon-2018``: raw files of the McAuley lab, one JSON object a line. They are millions of lines long and somebody
   else's: lines that cannot be used are counted, and only a file that is mostly unusable is refused.
-- ``minionerec``: ready-made examples in three csv files, taken as they are: no filtering, no other split. There are no
-  dates, and train rows may stand in any order, so ``times`` is the row's rank (train before valid before test).
+- ``minionerec``: ready-made examples in three csv files, taken as they are. There are no dates, and train rows may
+  stand in any order, so ``times`` is the row's rank (train before valid before test).
 - ``letter``: LETTER and LC-Rec. Without ``item.json`` the catalogue is that of ``index.json``, or else what occurs, and
-  there is no metadata: such a set trains a recommender, but no concept can be named in it.
+  no concept can be named in it.
 
-All but Amazon's are read strictly: what is broken is reported with file and line, not skipped. Left out are only
-interactions with items that the catalogue does not have, as long as they are the smaller part.
+All but Amazon's are read strictly: what is broken is reported with file and line. Left out are only interactions with
+items that the catalogue does not have, as long as they are the smaller part.
 """
 
 from __future__ import annotations

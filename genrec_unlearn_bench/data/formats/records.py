@@ -49,11 +49,7 @@ ATOMIC = ("inter", "item")
 def rows(
     paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None = None
 ) -> Iterator[Row[list[object]]]:
-    """The values of the asked columns in every row of some files.
-
-    Args:
-        unread: Counts the fields that are not asked for.
-    """
+    """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for."""
     known = {name for column in asked for name in column.columns}
     for path in paths:
         for number, record in _records(path, file, asked):
