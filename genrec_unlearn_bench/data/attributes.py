@@ -58,11 +58,7 @@ def prefix_keys(entry: Entry) -> list[str]:
 
 
 def without_values(entry: Entry, chosen: frozenset[str]) -> tuple[Entry, Entry]:
-    """(names that stay, names that leave): the first chosen name of the path leaves, and all below it.
-
-    Args:
-        chosen: Comparison keys of the chosen values.
-    """
+    """(names that stay, names that leave): the first name that is ``chosen``, by its key, leaves, and all below it."""
     cut = next((place for place, key in enumerate(prefix_keys(entry)) if key in chosen), len(entry))
     return entry[:cut], entry[cut:]
 

@@ -200,8 +200,7 @@ def packaged_datasets() -> dict[str, DatasetSpec]:
 def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
     """Every dataset by name: the packaged ones, then those imported into a data folder.
 
-    Raises:
-        ConfigError: a ``dataset.yaml`` in one of the folders is broken.
+    Raises ConfigError where a ``dataset.yaml`` in one of the folders is broken.
     """
     found = dict(packaged_datasets())
     own = [] if data_dir is None else [data_dir]

@@ -63,8 +63,7 @@ def draw_subset(weights: IntArray, size: int, target: Target, generator: np.rand
 
     Accepting the first that fits leaves every fitting subset equally likely.
 
-    Args:
-        weights: [B] weight of each thing, such as the train targets of each brand.
+    ``weights``: [B] weight of each thing, such as the train targets of each brand.
     """
     batch = max(1, min(target.max_draws, _CELLS // max(len(weights), 1)))
 

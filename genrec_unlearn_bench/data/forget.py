@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
@@ -60,17 +60,11 @@ class TaskManifest(StrictModel):
     """train_forget, train_retain, valid_forget … number of examples."""
     digest: str
     """blake2b-256 over all other fields, in hex."""
-    entanglement: Entanglement | None = None
+    entanglement: Entanglement | None = Field(default=None, exclude_if=lambda value: value is None)
     """For an entangled draw alone; elsewhere the field is not written at all, so that older manifests keep their
     digests."""
-    attribute: AttributeRule | None = None
+    attribute: AttributeRule | None = Field(default=None, exclude_if=lambda value: value is None)
     """For the kind ``attribute``, and for bands of another field than the price; written there alone."""
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = handler(self)
-        absent = [name for name in ("entanglement", "attribute") if getattr(self, name) is None]
-        return {name: value for name, value in content.items() if name not in absent}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +93,8 @@ class ForgetSplit:
     test: Groups
     manifest: TaskManifest
     near: BoolArray | None = None
-    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by the task;
-    None where they were not looked for, and for the kind ``interaction``, which names no items."""
+    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``); None where they
+    were not looked for, and for the kind ``interaction``, which names no items."""
 
     def retain_near(self, examples: Examples) -> BoolArray:
         """[M] whether the target is a neighbour of the concept: the retain-near rows of the retain side of a part.

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A task, resolved on its dataset.
-
-    Attributes:
-        spec: The task as it is asked for.
-        dataset, split: What the pipeline works with: arrays over row numbers of items.
-    """
+    """A task, resolved on its dataset: what the pipeline works with, arrays over row numbers of items, and frames."""
 
     spec: TaskSpec
     dataset: Dataset

@@ -56,11 +56,6 @@ class Located:
     folder: Path
     parts: Mapping[str, tuple[Path, ...]]
 
-    @property
-    def files(self) -> dict[str, Path]:
-        """The first file of each role."""
-        return {role: paths[0] for role, paths in self.parts.items()}
-
     def sources(self) -> tuple[SourceFile, ...]:
         """Every file, in the order of the specification. Raises DataFault where one cannot be read."""
         found = []

@@ -150,12 +150,8 @@ def _largest(columns: NDArray[np.int32], values: NDArray[np.float64]) -> IntArra
 
 
 def entanglement(members: csr_matrix, popularity: IntArray, neighbours: Neighbours) -> NDArray[np.float64]:
-    """[V] entanglement of values; 0 for one whose items are never bought.
-
-    Args:
-        members: [N, V] 1 where an item has a value.
-        popularity: [N] train targets of each item.
-    """
+    """[V] entanglement of values; 0 for one whose items are never bought. ``members``: [N, V] 1 where an item has a
+    value; ``popularity``: [N] train targets of each item."""
     from scipy import sparse
 
     p = popularity.astype(np.float64)

@@ -1,9 +1,8 @@
 """Tasks: their specification, those that ship, and finding one by name or file.
 
-A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Tasks that ship are called
-``<dataset>-<kind>``, or ``<dataset>-entangled`` for entangled brands. A task's version rises whenever a change here, in
-``data.concepts`` or (for entangled draws) in ``data.neighbours`` would make it resolve to something else. This module
-does without NumPy, as ``bench ls`` has to be quick.
+A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Its version rises whenever a
+change here, in ``data.concepts`` or (for entangled draws) in ``data.neighbours`` would make it resolve to something
+else. This module does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from contextlib import suppress
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
@@ -103,19 +102,14 @@ class PriceConcept(StrictModel):
     """Number of quantile bands over the items that have a number."""
     band: Annotated[int, Field(ge=1)] | None = None
     """The band to be forgotten, from 1 (cheapest); the top one where none is given."""
-    field: Annotated[str, Field(min_length=1)] = "price"
-    """``price``, or any field of the items that holds numbers, such as a year."""
+    field: Annotated[str, Field(min_length=1, exclude_if=lambda name: name == "price")] = "price"
+    """``price``, or any field of the items that holds numbers, such as a year; written there alone."""
 
     @model_validator(mode="after")
     def _there_is_such_a_band(self) -> PriceConcept:
         if self.band is not None and self.band > self.bands:
             raise ValueError(f"there is no band {self.band} of {self.bands}")
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Keys and files of tasks on prices do not name the field."""
-        return {name: value for name, value in handler(self).items() if (name, value) != ("field", "price")}
 
 
 class ItemConcept(DrawnConcept):

@@ -52,7 +52,7 @@ def test_order_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "env"))
     located = locate(shop(), None, Progress())
     assert located.folder == env
-    assert located.files["items"].name == "items.jsonl.gz"
+    assert located.parts["items"][0].name == "items.jsonl.gz"
     above = fill(tmp_path / "given" / "shop")
     assert locate(shop(), tmp_path / "given", Progress()).folder == above
     own = fill(tmp_path / "given")
@@ -103,7 +103,7 @@ def test_download_beside_what_is_there(tmp_path: Path, monkeypatch: pytest.Monke
     fill(tmp_path / "shop", "items.jsonl")
     with serve(b"u\ta b\n") as site:
         located = locate(shop(site.url), tmp_path, Progress())
-        assert located.files["sequences"] == tmp_path / "shop" / "sequences.tsv"
+        assert located.parts["sequences"] == (tmp_path / "shop" / "sequences.tsv",)
         locate(shop(site.url), tmp_path, Progress())
         assert len(site.requests) == 1
 

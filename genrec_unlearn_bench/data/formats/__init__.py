@@ -82,8 +82,7 @@ def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
 def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
     """Find a format's files by their usual names: role -> path relative to ``folder``.
 
-    Raises:
-        DataFault: a needed file is missing, or several files could be meant.
+    Raises DataFault where a needed file is missing, or several files could be meant.
     """
     found: dict[str, str] = {}
     faults: list[str] = []

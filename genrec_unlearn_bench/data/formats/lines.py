@@ -76,8 +76,7 @@ def opened(path: Path) -> Iterator[Any]:
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) of every line that is not blank.
 
-    Raises:
-        DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or a file that cannot be read.
+    Raises DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or no reading of the file.
     """
     number = 0
     empty = True
@@ -110,10 +109,8 @@ def json_object(text: str) -> dict[str, Any]:
     """One JSON object; raises BrokenLine with the reason."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as fault:
-        raise BrokenLine(f"broken JSON: {fault.msg} at column {fault.colno}") from None
-    except (ValueError, RecursionError):
-        raise BrokenLine("broken JSON: a number too long or a nesting too deep") from None
+    except (ValueError, RecursionError) as fault:
+        raise BrokenLine(f"broken JSON: {fault}") from None
     if not isinstance(value, dict):
         raise BrokenLine(f"a JSON object is expected, not {type(value).__name__}")
     return value

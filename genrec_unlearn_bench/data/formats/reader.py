@@ -97,11 +97,8 @@ _ATOMIC_ITEM = {
 
 
 def read(files: Files, spec: DatasetSpec, progress: Progress) -> RawData:
-    """Read the files of a dataset.
-
-    Raises:
-        DataFault: Rows that cannot be used, all of a file at once, or mostly items that the catalogue does not have.
-    """
+    """Read the files of a dataset. Raises DataFault for rows that cannot be used, all of a file at once, or where most
+    items are not in the catalogue."""
     reader = _Reader(files, spec, progress)
     given = "train" in files
     roles = _GIVEN if given else [role for role in ("interactions", "reviews", "sequences") if role in files]
