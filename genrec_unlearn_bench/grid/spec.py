@@ -128,8 +128,7 @@ class Job(StrictModel):
     """Cells that cannot be finished without it."""
     resources: Resources = Field(default_factory=Resources)
     seconds: float | None = None
-    """Estimated wall-clock; None where it is unknown, as for the bytes that it will add to the cache."""
-    size: int | None = None
+    """Estimated wall-clock; None where it is unknown."""
 
 
 class Axes(StrictModel):

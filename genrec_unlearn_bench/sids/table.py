@@ -179,8 +179,7 @@ def save_table(table: SidTable, folder: Path) -> None:
     }
     with guarded(folder, "the folder of the semantic IDs"):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / _TENSORS).open("wb") as sink:
-            write_tensors(tensors, sink)
+        write_tensors(tensors, folder / _TENSORS)
         (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
