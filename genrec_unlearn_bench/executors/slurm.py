@@ -37,8 +37,8 @@ MINUTES = 240
 GRACE = 90
 """Seconds before its limit at which a job is asked to stop and, where it can go on, queued again."""
 RESTARTS = 10
-"""How often a training that reached its time limit is queued again; it resumes from its last snapshot. What is no
-training begins its stage anew, so that more than one more attempt would only repeat the first."""
+"""How often a training in one process that reached its time limit is queued again; it resumes from its last snapshot.
+What is no such training begins its stage anew, so that more than one more attempt would only repeat the first."""
 
 UNKNOWN, GONE = "UNKNOWN", "GONE"
 ENDS: tuple[str, ...] = ("CANCELLED", "COMPLETED", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED")
@@ -114,7 +114,8 @@ class SlurmSettings(SlurmOptions):
             **given["sbatch"],
         }
         named = tuple((name, value) for name, value in options.items() if value is not None)
-        restarts = RESTARTS if job.until in ("original", "retrain") else 1
+        alone = job.until in ("original", "retrain") and (wanted.gpus or 0) < 2
+        restarts = RESTARTS if alone else 1
         return Placement(wanted, named, tuple(given.get("setup", ())), restarts)
 
 
@@ -204,13 +205,9 @@ class Slurm:
             import submitit  # noqa: F401
         except ImportError:
             raise MissingExtra("submitit", "slurm", "the executor 'slurm'") from None
-        for tool in ("sbatch", "srun", "squeue"):
-            if shutil.which(tool) is None:
-                raise UsageError(
-                    f"this machine has no Slurm: the command {tool!r} is not found",
-                    where="--executor slurm",
-                    hint="start the sweep on a login node of the cluster, or use --executor local on this machine",
-                )
+        if shutil.which("sbatch") is None:
+            hint = "start the sweep on a login node of the cluster, or use --executor local on this machine"
+            raise UsageError("this machine has no Slurm: the command 'sbatch' is not found", hint=hint)
 
     def _submit(self, array: JobArray, ids: dict[str, str]) -> None:
         """Submit an array, and add Slurm's ids of its jobs to those of the jobs that they may wait for."""

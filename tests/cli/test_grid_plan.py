@@ -90,7 +90,6 @@ def test_one_cell_is_explained(world: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--explain", "tiger"], "means 8 cells"),
         (["--explain", "demo-brand/tiger/npoo/default-core-default-seed0"], "did you mean"),
         (["--standing", "finished"], "unknown standing"),
     ],
