@@ -17,7 +17,7 @@ from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig
 from genrec_unlearn_bench.backbones.recommender import Capability, Recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.source_files import model_digest
+from genrec_unlearn_bench.data.locate import model_digest
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import imported

@@ -83,7 +83,7 @@ def export(
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write a task's examples and items as parquet, with a card; `datasets.load_dataset` reads the folder."""
-    from genrec_unlearn_bench.data.frames import export_task
+    from genrec_unlearn_bench.data.frames import Task, export_task
     from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 
@@ -94,7 +94,8 @@ def export(
     with open_store(cache_dir) as (store, progress):
         context = StageContext(store, progress)
         stage = dataset_stage(source, data_dir, progress)
-        rows = export_task(source, context.load(stage), context.load(task_stage(spec, stage)), out)
+        found = Task(spec, context.load(stage), context.load(task_stage(spec, stage)))
+        rows = export_task(source, found, out)
     return card(f"{spec.name} in {out}", rows, view=rows)
 
 

@@ -1,4 +1,4 @@
-"""Values of an item field: names, none, one or many to an item, and prices in bands.
+"""Values of an item field: names, none, one or many to an item, and numbers in bands.
 
 Spellings of one value ("Film-Noir", "film-noir ") are one value, shown in its most frequent spelling. With ``path`` a
 value is a path from broad to fine, and each of its beginnings is a value that can be chosen: an item under
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.draws import Draw, Target, draw_joined
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
 from genrec_unlearn_bench.data.fields import brand_key
 from genrec_unlearn_bench.data.items import ItemTable
@@ -32,7 +31,7 @@ BETWEEN = " > "
 
 
 def item_entries(items: ItemTable, rule: AttributeRule) -> list[tuple[Entry, ...]]:
-    """The values of each item, in the field's order. Raises KeyError where the items have no such field."""
+    """The values of each item, in the field's order. Raises UnknownName where the items have no such field."""
     listed: Sequence[tuple[str, ...]] = items.values(rule.field)
     if (between := rule.split) is not None:
         parts = ([part.strip() for text in own for part in text.split(between)] for own in listed)
@@ -59,11 +58,7 @@ def prefix_keys(entry: Entry) -> list[str]:
 
 
 def without_values(entry: Entry, chosen: frozenset[str]) -> tuple[Entry, Entry]:
-    """(names that stay, names that leave): the first chosen name of the path leaves, and all below it.
-
-    Args:
-        chosen: Comparison keys of the chosen values.
-    """
+    """(names that stay, names that leave): the first name that is ``chosen``, by its key, leaves, and all below it."""
     cut = next((place for place, key in enumerate(prefix_keys(entry)) if key in chosen), len(entry))
     return entry[:cut], entry[cut:]
 
@@ -89,7 +84,7 @@ class AttributeValues:
 
     @classmethod
     def of(cls, items: ItemTable, rule: AttributeRule) -> AttributeValues:
-        """Raises KeyError where the items have no such field."""
+        """Raises UnknownName where the items have no such field."""
         from scipy import sparse
 
         listed = [own[:1] if rule.match == "first" else own for own in item_entries(items, rule)]
@@ -101,19 +96,16 @@ class AttributeValues:
         shown = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
         keys = sorted(shown, key=lambda key: (shown[key], key))
         place = {key: column for column, key in enumerate(keys)}
-        rows, codes, entries, starts, owners = [], list[int](), list[int](), [], list[int]()
-        for row, own in enumerate(listed):
-            if own:
-                rows.append(row)
-                starts.append(len(entries))
-            for entry in own:
-                entries.append(len(codes))
-                codes += [place[key] for key in prefix_keys(entry)]
-            owners += [row] * (len(codes) - len(owners))
+        codes = [place[key] for own in listed for entry in own for key in prefix_keys(entry)]
+        sizes = np.asarray([len(entry) for own in listed for entry in own], dtype=np.int64)
+        counts = np.asarray([len(own) for own in listed], dtype=np.int64)
+        rows = np.flatnonzero(counts)
+        owners = np.repeat(np.repeat(np.arange(len(listed)), counts), sizes)
         members = sparse.csr_matrix((np.ones(len(codes), dtype=np.int64), (owners, codes)), (len(listed), len(keys)))
         members.data[:] = 1  # The sum of equal places: an item counts once.
-        arrays = (np.asarray(column, dtype=np.int64) for column in (rows, codes, entries, starts))
-        return cls(tuple(shown[key] for key in keys), members, rule.match == "all", *arrays)
+        names, starts = tuple(shown[key] for key in keys), (np.cumsum(counts) - counts)[rows]
+        every, numbers = rule.match == "all", np.asarray(codes, dtype=np.int64)
+        return cls(names, members, every, rows, numbers, np.cumsum(sizes) - sizes, starts)
 
     def joined(self, positions: IntArray) -> IntArray:
         """[R] the position at which each item is in a concept that values [V] enter at ``positions``, one by one."""
@@ -128,46 +120,26 @@ class AttributeValues:
         items[self.rows[self.joined(positions) == 0]] = True
         return items
 
-    def draw(self, min_items: int, counts: IntArray, target: Target, generator: np.random.Generator) -> Draw:
-        """Draw values until their items have the target share; no value is chosen where none can be drawn.
-
-        Values of fewer than ``min_items`` items are not drawn; nor, unless each of an item's values must be chosen,
-        are those that alone exceed the share (the root of a tree). ``counts``: [N] train targets of each item.
-        """
-        enough = np.asarray(self.members.sum(axis=0)).ravel() >= min_items
-        own = np.asarray(self.members.T @ counts)
-        fitting = (own <= (target.share + target.tolerance) * target.total + 1e-9) | self.every
-        candidates = np.flatnonzero(enough & fitting).astype(np.int64)
-        return draw_joined(candidates, len(self.names), self.joined, counts[self.rows], target, generator)
-
 
 NO_BAND = 0
-"""The band of an item without a valid price; bands themselves count from 1."""
+"""The band of an item without a number; bands themselves count from 1."""
 
 
-def valid_prices(prices: NDArray[np.float64]) -> BoolArray:
-    """[N] which prices count: finite and not negative. 0 ("free") is a price, the cheapest there is."""
-    return np.isfinite(prices) & (prices >= 0)
+def number_bands(numbers: NDArray[np.float64], bands: int) -> IntArray:
+    """Cut prices, or other finite numbers [N], into quantile bands of nearly equal size.
 
-
-def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
-    """Cut the valid prices [N] into quantile bands of nearly equal size.
-
-    Boundary k (of ``bands - 1``) is set between two different prices, where the share of items below comes nearest
+    Boundary k (of ``bands - 1``) is set between two different numbers, where the share of items below comes nearest
     to ``k / bands`` (the lower of two equally near places), moved only as far as it takes to leave no band empty. So
     items of one price are never parted, free items all lie in band 1, and without ties bands differ by one item.
 
-    Returns:
-        [N] band from 1 (cheapest) to ``bands``, ``NO_BAND`` where the price is not valid.
-
-    Raises:
-        ValueError: Fewer different prices than bands.
+    Returns [N] bands from 1 (lowest), ``NO_BAND`` where the number is not finite; raises ValueError where there are
+    fewer different numbers than bands.
     """
-    valid = valid_prices(prices)
-    distinct, rank, sizes = np.unique(prices[valid], return_inverse=True, return_counts=True)
+    valid = np.isfinite(numbers)
+    distinct, rank, sizes = np.unique(numbers[valid], return_inverse=True, return_counts=True)
     if len(distinct) < bands:
-        raise ValueError(f"{len(distinct)} different prices cannot make {bands} bands")
-    below = np.cumsum(sizes)  # items at or below each price: a boundary lies behind a price
+        raise ValueError(f"{len(distinct)} different numbers cannot make {bands} bands")
+    below = np.cumsum(sizes)  # items at or below each number: a boundary lies behind one
     total = int(below[-1])
     behind: list[int] = []
     for k in range(1, bands):
@@ -176,6 +148,6 @@ def price_bands(prices: NDArray[np.float64], bands: int) -> IntArray:
         first = behind[-1] + 1 if behind else 0
         last = len(distinct) - 1 - (bands - k)
         behind.append(first + int(np.argmin(distance[first : last + 1])))
-    out = np.full(len(prices), NO_BAND, dtype=np.int64)
+    out = np.full(len(numbers), NO_BAND, dtype=np.int64)
     out[valid] = 1 + np.searchsorted(np.asarray(behind, dtype=np.int64), rank, side="left")
     return out

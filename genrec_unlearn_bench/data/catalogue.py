@@ -1,38 +1,29 @@
-"""The known datasets and their specification (YAML): format, files, split, filtering, terms and citation.
+"""The known datasets, packaged or imported, and their specification (YAML): format, files, split, filtering, terms.
 
-Some ship with the package, others were imported into a data folder. This module imports neither NumPy nor a reader, as
-``bench ls`` has to be quick.
+This module imports neither NumPy nor a reader, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar, get_args
-from urllib.parse import urlsplit
 
-import yaml
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.data.formats import FormatName, role_faults
-from genrec_unlearn_bench.errors import ConfigError, CorruptArtefact, DataMissing, UnknownName
+from genrec_unlearn_bench.errors import ConfigError, DataMissing, UnknownName
 from genrec_unlearn_bench.files import atomic_text
 
 SplitName = Literal["global-time", "as-given", "leave-one-out"]
 TextField = Literal["title", "brand", "categories", "description", "text"]
 ItemField = Literal["id", "title", "brand", "price", "categories", "description", "text"]
 
-_LARGEST = 1 << 20
-"""Bytes; a YAML file is a page of text, anything larger was given by mistake."""
 M = TypeVar("M", bound=StrictModel)
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class FileSpec(StrictModel):
@@ -42,17 +33,15 @@ class FileSpec(StrictModel):
     """What the reader calls it (items, interactions, reviews, meta, train …)."""
     names: tuple[str, ...] = Field(min_length=1)
     """Where it lies in the dataset's folder; of several, the first that exists. A download gets the first name."""
-    url: str | None = None
+    url: str | None = Field(default=None, pattern="^https?://[^/]")
     """Public address, where there is a stable one."""
-    size: int | None = Field(default=None, ge=1)
-    """Bytes of the public file, where known."""
     blake2b: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
     """blake2b-128 of the public file, where known; a download that differs is refused."""
     header: tuple[str, ...] | None = None
     """Tables: names of the columns of a text file whose first line is data already."""
     sep: str | None = Field(default=None, pattern=r'^[^\r\n"]+$')
     """Tables: what stands between the cells of a text file; a comma, or a tab in ``.tsv``, where none is given."""
-    encoding: str = "utf-8"
+    encoding: Literal["utf-8", "latin-1", "cp1252"] = "utf-8"
     """Tables: how a text file is encoded."""
 
     @field_validator("names")
@@ -63,21 +52,6 @@ class FileSpec(StrictModel):
             if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
                 raise ValueError(f"{name!r} does not lie inside the dataset's folder")
         return names
-
-    @field_validator("encoding")
-    @classmethod
-    def _one_byte_a_line_end(cls, encoding: str) -> str:
-        with suppress(LookupError, UnicodeError):
-            if "\n".encode(encoding) == b"\n":
-                return encoding
-        raise ValueError(f"{encoding!r} is no encoding that files are read in; convert the file to utf-8")
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, url: str | None) -> str | None:
-        if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-            raise ValueError("only http and https addresses are fetched")
-        return url
 
 
 class Column(StrictModel):
@@ -119,13 +93,15 @@ class TableMapping(StrictModel):
     """The part of a dataset's YAML that ``bench data import --map`` is given."""
 
     columns: Columns = Columns()
+    """Tables: which column is which field. RecBole: what its own names do not say."""
     files: tuple[FileSpec, ...] = ()
-    """Where they have other names than ``interactions.csv`` and so on."""
+    """In a mapping, where they have other names than ``interactions.csv`` and so on."""
     text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
+    """The fields that make up an item's text, in order; attributes may be among them."""
 
 
 class HubSource(StrictModel):
-    """A dataset repository of the Hugging Face Hub, at one commit."""
+    """A dataset repository of the Hugging Face Hub at one commit."""
 
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str = Field(pattern="^[0-9a-f]{40}$")
@@ -138,23 +114,18 @@ class Citation(StrictModel):
     bibtex: str
 
 
-class DatasetSpec(StrictModel):
+class DatasetSpec(TableMapping):
     """A dataset by name. Everything that decides what is read is in here."""
 
-    name: str
+    name: str = Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
     """Lower-case letters, digits and hyphens; tasks are called ``<name>-brand`` and so on."""
     title: str
     format: FormatName
-    files: tuple[FileSpec, ...] = ()
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[Annotated[str, Field(pattern=r"^\w[^/\\]*$")], ...] = ()
     """Other names that the dataset's folder may have."""
     split: SplitName
     k_core: int = Field(default=0, ge=0)
     """Filtering that is done here; 0 or 1 for none."""
-    text_fields: tuple[str, ...] = ("title", "brand", "categories", "description", "text")
-    """The fields that make up an item's text, in order; attributes may be among them."""
-    columns: Columns = Columns()
-    """Tables: which column is which field. RecBole: what its own names do not say."""
     hub: HubSource | None = None
     """Where missing files are fetched from, by their names."""
     terms: str = ""
@@ -163,21 +134,6 @@ class DatasetSpec(StrictModel):
     """How to get the files that have no public address."""
     citations: tuple[Citation, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError("a name has lower-case letters, digits and single hyphens between them")
-        return name
-
-    @field_validator("aliases")
-    @classmethod
-    def _folder_names(cls, aliases: tuple[str, ...]) -> tuple[str, ...]:
-        for alias in aliases:
-            if not alias or alias in (".", "..") or "/" in alias or "\\" in alias:
-                raise ValueError(f"{alias!r} is no folder name")
-        return aliases
 
 
 def check_spec(spec: DatasetSpec, where: str) -> None:
@@ -207,14 +163,7 @@ def check_spec(spec: DatasetSpec, where: str) -> None:
         raise ConfigError(faults, where=where)
 
 
-def load_spec(text: str, where: str) -> DatasetSpec:
-    """Read a dataset's YAML; raises ConfigError with every fault at once."""
-    spec = parse_yaml(DatasetSpec, text, where=where)
-    check_spec(spec, where)
-    return spec
-
-
-def load_spec_file(path: Path) -> DatasetSpec:
+def load_spec(path: Path) -> DatasetSpec:
     """Read a dataset's YAML file; raises ConfigError."""
     spec = read_yaml(DatasetSpec, path)
     check_spec(spec, str(path))
@@ -224,20 +173,12 @@ def load_spec_file(path: Path) -> DatasetSpec:
 def read_yaml(model: type[M], path: Path) -> M:
     """Read a YAML file; raises ConfigError with every fault at once."""
     try:
-        if (size := path.stat().st_size) > _LARGEST:
-            raise ConfigError([f"such a file has a page of text, this one {size} bytes"], where=str(path))
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
         hint = "give the path of a YAML file, or a name that `bench ls` lists"
         raise ConfigError([f"the file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(model, text, where=str(path))
-
-
-def dump_spec(spec: DatasetSpec) -> str:
-    """The YAML of a specification, defaults left out."""
-    content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 
 DATA_VARIABLE = "GENREC_UNLEARN_BENCH_DATA"
@@ -252,40 +193,31 @@ IMPORTED = "imported.json"
 @cache
 def packaged_datasets() -> dict[str, DatasetSpec]:
     """The datasets that ship with the package, by name."""
-    folder = resources.files("genrec_unlearn_bench.tasks") / "datasets"
-    files = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
-    specs = [load_spec(entry.read_text(encoding="utf-8"), f"datasets/{entry.name}") for entry in files]
-    return {spec.name: spec for spec in specs}
+    folder = Path(str(resources.files("genrec_unlearn_bench.tasks") / "datasets"))
+    return {spec.name: spec for spec in map(load_spec, sorted(folder.glob("*.yaml")))}
 
 
 def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
     """Every dataset by name: the packaged ones, then those imported into a data folder.
 
-    A name that ships with the package always means the packaged dataset; ``bench data import`` refuses to reuse one.
-
-    Raises:
-        ConfigError: a ``dataset.yaml`` in one of the folders is broken.
+    Raises ConfigError where a ``dataset.yaml`` in one of the folders is broken.
     """
     found = dict(packaged_datasets())
     own = [] if data_dir is None else [data_dir]
     within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
     for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
-        if not path.is_file():
-            continue
-        spec = load_spec_file(path)
-        if path.parent.name not in (spec.name, *spec.aliases):
+        if path.is_file():
+            spec = load_spec(path)
             # An imported folder keeps the name it had; the files are looked for by that name, too.
-            spec = spec.model_copy(update={"aliases": (*spec.aliases, path.parent.name)})
-        found.setdefault(spec.name, spec)
+            more = {path.parent.name} - {spec.name, *spec.aliases}
+            found.setdefault(spec.name, spec.model_copy(update={"aliases": (*spec.aliases, *more)}))
     return found
 
 
 def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
     """The dataset called ``name``; raises UnknownName with the nearest names there are."""
     packaged = packaged_datasets()
-    if name in packaged:
-        return packaged[name]
-    known = datasets(data_dir)
+    known = packaged if name in packaged else datasets(data_dir)
     if name in known:
         return known[name]
     if (folder := imported_folders().get(name)) is not None:
@@ -306,29 +238,18 @@ def data_roots() -> list[Path]:
     return [*([Path(named).expanduser()] if named else []), default]
 
 
-def imported_folders(roots: Sequence[Path] | None = None) -> dict[str, Path]:
-    """The folder of every imported dataset by name, of ``data_roots`` or these; of two roots the first counts.
-
-    Raises:
-        CorruptArtefact: The list cannot be read.
-    """
+def imported_folders() -> dict[str, Path]:
+    """The folder of every imported dataset by name; of two roots the first counts."""
     found: dict[str, Path] = {}
-    for path in [root / IMPORTED for root in (data_roots() if roots is None else roots)]:
-        try:
-            entries = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) if path.exists() else {}
-        except (OSError, ValueError) as fault:
-            raise CorruptArtefact(
-                f"the list of imported datasets cannot be read: {fault}",
-                where=str(path),
-                hint="remove the file, and import the datasets again (bench data import)",
-            ) from None
-        found = entries | found
+    for root in data_roots():
+        if (path := root / IMPORTED).exists():
+            found = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) | found
     return found
 
 
 def remember_import(name: str, folder: Path) -> None:
-    """Make a dataset known by name; an earlier one of that name, or in that folder, gives way. Raises StorageError."""
-    folder, root = folder.resolve(), data_roots()[0]
-    known = {other: str(place) for other, place in imported_folders([root]).items() if place != folder}
+    """Make a dataset known by name; an earlier one of that name or folder gives way. Raises StorageError."""
+    folder = folder.resolve()
+    known = {other: str(place) for other, place in imported_folders().items() if place != folder}
     text = json.dumps({**known, name: str(folder)}, indent=2, ensure_ascii=False)
-    atomic_text(root / IMPORTED, f"{text}\n", "the data folder")
+    atomic_text(data_roots()[0] / IMPORTED, f"{text}\n", "the data folder")

@@ -6,19 +6,19 @@ are retained, in train, validation and test alike. Retain histories keep their c
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from genrec_unlearn_bench.data.attributes import AttributeValues, price_bands, valid_prices, value_key
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.attributes import AttributeValues, number_bands, value_key
+from genrec_unlearn_bench.data.dataset import PARTS, Dataset
 from genrec_unlearn_bench.data.draws import (
     Draw,
     Target,
     draw_from_top,
+    draw_joined,
     draw_stratified,
     draw_subset,
     rounded,
@@ -38,13 +38,11 @@ from genrec_unlearn_bench.data.tasks import (
     PriceConcept,
     TaskSpec,
 )
-from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault, UnknownName
+from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.seeding import numpy_generator
 
 _PRICED_PER_BAND = 4
 """Fewer priced items than this for each band, and a band is no concept but a few items by chance."""
-_LISTED = {"brand": "brands", "attribute": "values"}
-"""Option that names the values of a concept of a kind."""
 
 
 class _Chosen(NamedTuple):
@@ -61,10 +59,8 @@ class _Chosen(NamedTuple):
 def resolve(task: TaskSpec, dataset: Dataset) -> ForgetSplit:
     """Divide a dataset into forget and retain sides; the same task and dataset give the same manifest, byte for byte.
 
-    Raises:
-        ConfigError: The task's own parameters leave nothing to forget or to retain, or name brands that do not exist.
-        DataFault: The dataset has no values of the field, none that can be drawn, too few prices, or too few
-            interactions for the task.
+    Raises UnknownName for a field that items do not have, ConfigError where the concept covers all items or names what
+    no item has, and DataFault where nothing can be drawn, or prices or interactions are too few.
     """
     if isinstance(task.concept, InteractionConcept):
         return _interactions(task, task.concept, dataset)
@@ -114,11 +110,7 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
     """Values of a field, named or drawn: uniformly (a share of all brands, other values one by one) or entangled."""
     rule = AttributeRule(field="brand") if isinstance(concept, BrandConcept) else concept
     what = "brand" if isinstance(concept, BrandConcept) else f"{rule.field} value"
-    try:
-        found = AttributeValues.of(dataset.items, rule)
-    except KeyError:
-        known = ("brand", "categories", "title", "description", "text", *dataset.items.attributes)
-        raise UnknownName("field of items", rule.field, known) from None
+    found = AttributeValues.of(dataset.items, rule)
     if not found.names:
         raise DataFault(
             f"no item of {dataset.name!r} has a {what}, so there is no {what} to forget",
@@ -141,8 +133,13 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
         generator = numpy_generator(task.seed, "concept", "brand")
         draw = draw_subset(np.asarray(found.members.T @ counts), size, target, generator)
     else:
+        # Unless each of an item's values must be chosen, none can be that alone exceeds the share (the root of a tree).
+        own = np.asarray(found.members.T @ counts)
+        fitting = (own <= (target.share + target.tolerance) * target.total + 1e-9) | found.every
+        enough = np.asarray(found.members.sum(axis=0)).ravel() >= concept.min_items
+        candidates = np.flatnonzero(enough & fitting).astype(np.int64)
         generator = numpy_generator(task.seed, "concept", "attribute", concept.field)
-        draw = found.draw(concept.min_items, counts, target, generator)
+        draw = draw_joined(candidates, len(found.names), found.joined, counts[found.rows], target, generator)
     if not len(draw.chosen):
         raise DataFault(
             f"none of the {len(found.names)} {what}s in {dataset.name!r} can be drawn: each has too few items, too "
@@ -156,43 +153,28 @@ def _values(task: TaskSpec, concept: BrandConcept | AttributeConcept, dataset: D
 
 def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRule, names: Sequence[str]) -> IntArray:
     """Rows of the ``wanted`` spellings among the names of brands or of values of a field."""
-    rows: set[int] = set()
-    faults = []
     code = {brand_key(name): row for row, name in enumerate(names)}
-    for spelling in wanted:
-        key = brand_key(clean_brand(spelling)) if what == "brand" else value_key(spelling, rule)
-        if key in code:
-            rows.add(code[key])
-            continue
-        near = [names[code[other]] for other in difflib.get_close_matches(key, code, n=3, cutoff=0.6)]
-        faults.append(f"no item has the {what} {spelling!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
-    if faults:
-        raise ConfigError(faults, where=f"{_where(task)}: concept.{_LISTED[task.concept.kind]}")
-    return np.asarray(sorted(rows), dtype=np.int64)
+    keys = [brand_key(clean_brand(name)) if what == "brand" else value_key(name, rule) for name in wanted]
+    if absent := [name for name, key in zip(wanted, keys, strict=True) if key not in code]:
+        raise ConfigError([f"no item has the {what} {name!r}" for name in absent], where=_where(task))
+    return np.unique([code[key] for key in keys])
 
 
 def _prices(task: TaskSpec, concept: PriceConcept, dataset: Dataset) -> _Chosen:
-    prices = dataset.items.prices
-    valid = valid_prices(prices)
-    band = concept.bands if concept.band is None else concept.band
-    if band > concept.bands:
-        raise ConfigError(
-            [f"concept.band is {band}, but there are {concept.bands} bands"],
-            where=_where(task),
-            hint=f"give a band from 1 (cheapest) to {concept.bands}",
-        )
-    different = len(np.unique(prices[valid]))
-    if valid.sum() < _PRICED_PER_BAND * concept.bands or different < concept.bands:
+    numbers, band = dataset.items.numbers(concept.field), concept.band or concept.bands
+    valid = numbers[np.isfinite(numbers)]
+    different = len(np.unique(valid))
+    if len(valid) < _PRICED_PER_BAND * concept.bands or different < concept.bands:
         raise DataFault(
-            f"{int(valid.sum())} of the {len(dataset.items)} items of {dataset.name!r} have a valid price, with "
-            f"{different} different prices; {concept.bands} price bands need {_PRICED_PER_BAND * concept.bands} and "
+            f"{len(valid)} of the {len(dataset.items)} items of {dataset.name!r} have a number as {concept.field}, "
+            f"{different} different ones; {concept.bands} bands need {_PRICED_PER_BAND * concept.bands} and "
             f"{concept.bands}",
             where=_where(task),
-            hint="take a dataset with prices (demo, steam), or another kind: brand, item, interaction",
+            hint="take a dataset with prices (demo, steam), another field, or another kind: brand, item, interaction",
         )
-    items = price_bands(prices, concept.bands) == band
-    low, high = float(prices[items].min()), float(prices[items].max())
-    return _Chosen(items, (f"price {low!r} to {high!r} (band {band} of {concept.bands})",))
+    items = number_bands(numbers, concept.bands) == band
+    low, high = float(numbers[items].min()), float(numbers[items].max())
+    return _Chosen(items, (f"{concept.field} {low!r} to {high!r} (band {band} of {concept.bands})",))
 
 
 def _single_items(task: TaskSpec, concept: ItemConcept, dataset: Dataset) -> _Chosen:
@@ -233,30 +215,39 @@ def _interactions(task: TaskSpec, concept: InteractionConcept, dataset: Dataset)
         Groups(forget=train.subset(held), retain=dataset.valid),
         Groups(forget=train.subset(forget & ~held), retain=dataset.test),
     ]
-    gone = among(train.event_users * width + train.events, drawn)
-    before = np.concatenate([[0], np.cumsum(gone)])
     kept = parts[0].retain
+    thinned = kept.drop_events(among(train.event_users * width + train.events, drawn))
     chosen = _Chosen(np.zeros(width, dtype=np.bool_), ())
     pairs = np.stack([drawn // width, drawn % width], axis=1)
-    return _split(task, dataset, chosen, pairs, parts, np.asarray(before[kept.ends] > before[kept.starts]))
+    return _split(task, dataset, chosen, pairs, parts, thinned.history_lengths() < kept.history_lengths())
 
 
 def _split(
     task: TaskSpec, dataset: Dataset, chosen: _Chosen, pairs: IntArray, parts: Sequence[Groups], affected: BoolArray
 ) -> ForgetSplit:
-    train, valid, test = parts
-    named = zip(("train", "valid", "test"), parts, strict=True)
+    named = list(zip(PARTS, parts, strict=True))
     counts = {f"{name}_{side}": len(getattr(part, side)) for name, part in named for side in ("forget", "retain")}
     for group, count in counts.items():
         # Validation without forget examples is allowed: a deletion request for one small brand can still be measured.
         if not count and group != "valid_forget":
             name, side = group.split("_")
-            raise _empty(task, dataset, name, f"{side} example", chosen.concepts)
+            raise _empty(task, dataset, name, f"{side} example")
     ids = dataset.items.ids
-    near, measure = _measure(dataset, chosen, parts)
-    rule = None
+    near, measure, rule = None, None, None
+    if chosen.entangled is not None:
+        neighbours, values, catalogue = chosen.entangled
+        near = neighbours.of(chosen.items)
+        # Sums of floats may differ in the last places between libraries; a manifest must not.
+        measure = Entanglement(
+            concept=round(concept_entanglement(chosen.items, _target_counts(dataset), neighbours), 6),
+            values=tuple(round(value, 6) for value in values),
+            catalogue=round(catalogue, 6),
+            retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in named},
+        )
     if isinstance(task.concept, AttributeConcept):
         rule = AttributeRule(**task.concept.model_dump(include=set(AttributeRule.model_fields)))
+    elif isinstance(task.concept, PriceConcept) and task.concept.field != "price":
+        rule = AttributeRule(field=task.concept.field)
     manifest = sealed(
         task=task.name,
         version=task.version,
@@ -266,7 +257,7 @@ def _split(
         concepts=chosen.concepts,
         forget_items=tuple(ids[row] for row in np.flatnonzero(chosen.items)),
         forget_interactions=tuple((int(user), ids[item]) for user, item in pairs),
-        train_share=len(train.forget) / len(dataset.train),
+        train_share=len(parts[0].forget) / len(dataset.train),
         draws=chosen.draws,
         within_tolerance=chosen.within,
         retain_history_share=float(affected.sum()) / len(affected),
@@ -274,32 +265,13 @@ def _split(
         entanglement=measure,
         attribute=rule,
     )
+    train, valid, test = parts
     return ForgetSplit(task.kind, chosen.items, pairs, train, valid, test, manifest, near)
 
 
-def _measure(
-    dataset: Dataset, chosen: _Chosen, parts: Sequence[Groups]
-) -> tuple[BoolArray, Entanglement] | tuple[None, None]:
-    """[N] the concept's retained neighbours and the manifest's measure, where values were drawn by it."""
-    if chosen.entangled is None:
-        return None, None
-    neighbours, values, catalogue = chosen.entangled
-    near = neighbours.of(chosen.items)
-    rows = zip(("train", "valid", "test"), parts, strict=True)
-    # Sums of floats may differ in the last places between libraries; a manifest must not.
-    return near, Entanglement(
-        concept=round(concept_entanglement(chosen.items, _target_counts(dataset), neighbours), 6),
-        values=tuple(round(value, 6) for value in values),
-        catalogue=round(catalogue, 6),
-        retain_near={name: int(near[groups.retain.targets].sum()) for name, groups in rows},
+def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str) -> DataFault:
+    return DataFault(
+        f"the {part} part of {dataset.name!r} has no {what}: the task cannot be run",
+        where=_where(task),
+        hint="choose a larger concept, or a dataset with more interactions",
     )
-
-
-def _empty(task: TaskSpec, dataset: Dataset, part: str, what: str, concepts: Sequence[str] = ()) -> BenchError:
-    listing = f" for {', '.join(concepts[:5])}{' …' if len(concepts) > 5 else ''}" if concepts else ""
-    message = f"the {part} part of {dataset.name!r} has no {what}{listing}: the task cannot be run"
-    hint = "choose a larger concept, or a dataset with more interactions"
-    field = _LISTED.get(task.concept.kind, "")
-    if getattr(task.concept, field, None) is not None:
-        return ConfigError([message], where=f"{_where(task)}: concept.{field}", hint=hint)
-    return DataFault(message, where=_where(task), hint=hint)

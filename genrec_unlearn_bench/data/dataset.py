@@ -20,7 +20,7 @@ import numpy as np
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.source_files import SourceFile
+from genrec_unlearn_bench.data.locate import SourceFile
 from genrec_unlearn_bench.data.splits import SplitParts
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
@@ -63,6 +63,7 @@ class Dataset:
     manifest: DatasetManifest
 
 
+PARTS = ("train", "valid", "test")
 _SHARED = ("events", "event_users")
 _TEXTS = {
     "item_id": "ids",
@@ -74,6 +75,10 @@ _TEXTS = {
 }
 """Field of an item in ``items.jsonl`` -> column of ``ItemTable``."""
 _FILES = ("manifest.json", "items.jsonl", "examples.safetensors")
+ARRAYS = ("users", "targets", "times", "events", "event_users", "starts", "ends")
+"""The arrays of ``Examples``, in canonical order."""
+_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""``json.dumps`` makes such an encoder anew for every call, which takes longer than the encoding."""
 
 
 def save_dataset(dataset: Dataset, folder: Path) -> None:
@@ -82,9 +87,9 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     with items.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in item_lines(dataset.items))
     tensors: dict[str, IntArray] = {}
-    for name, part in zip(("train", "valid", "test"), (dataset.train, dataset.valid, dataset.test), strict=True):
+    for name in PARTS:
         for field in ARRAYS:
-            column = getattr(part, field)
+            column = getattr(getattr(dataset, name), field)
             shared = field in _SHARED and column is getattr(dataset.train, field)
             tensors[field if shared else f"{name}.{field}"] = column
     write_tensors(tensors, arrays)
@@ -95,10 +100,7 @@ def load_dataset(folder: Path) -> Dataset:
     """Read a dataset that ``save_dataset`` wrote; the store has checked every byte."""
     manifest = DatasetManifest.model_validate_json((folder / _FILES[0]).read_text(encoding="utf-8"))
     tensors: dict[str, IntArray] = read_tensors(folder / _FILES[2])
-    columns = (
-        {field: tensors[field if field in tensors else f"{part}.{field}"] for field in ARRAYS}
-        for part in ("train", "valid", "test")
-    )
+    columns = ({field: tensors[field if field in tensors else f"{part}.{field}"] for field in ARRAYS} for part in PARTS)
     parts = SplitParts(*(Examples(**arrays) for arrays in columns))
     return Dataset(manifest.name, _items(folder / _FILES[1]), *parts, manifest)
 
@@ -124,14 +126,6 @@ def _items(path: Path) -> ItemTable:
     return ItemTable(**columns, prices=np.array(prices, dtype=np.float64), categories=tuple(categories))
 
 
-ARRAYS = ("users", "targets", "times", "events", "event_users", "starts", "ends")
-"""The arrays of ``Examples``, in canonical order."""
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-"""``json.dumps`` makes such an encoder anew for every call, which takes longer than the encoding."""
-
-
 def item_lines(items: ItemTable) -> Iterator[str]:
     """One canonical JSON object for each item: sorted keys, no spaces, null for a missing price."""
     columns = {name: getattr(items, column) for name, column in _TEXTS.items()}
@@ -151,7 +145,7 @@ def content_digest(items: ItemTable, parts: SplitParts, split: str) -> str:
     for line in item_lines(items):
         state.update(line.encode())
         state.update(b"\n")
-    for name, part in zip(("train", "valid", "test"), parts, strict=True):
+    for name, part in parts._asdict().items():
         for field in ARRAYS:
             column = np.ascontiguousarray(getattr(part, field), dtype="<i8")
             state.update(f"{name} {field} {len(column)}\n".encode())

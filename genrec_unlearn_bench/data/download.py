@@ -1,46 +1,36 @@
 """Download public files over http and from the Hugging Face Hub.
 
-Over http: never half-written, resumed, retried where that can help, size and digest recorded. A download grows as
-``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it stopped if the server says
-that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the part keeps. Servers that
-know no ranges send the file anew. Beside the finished file stands ``<name>.download.json`` with its address, size and
-digest.
+Over http a download grows as ``<name>.part`` and is renamed when it is whole. An interrupted transfer goes on where it
+stopped if the server says that the file is still the same: ``If-Range`` with its ETag or date, which a note beside the
+part keeps. Servers that know no ranges send the file anew.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import http.client
-import os
-import re
 import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from email.message import Message
-from fnmatch import fnmatchcase
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
-from urllib.parse import urlsplit
 
 from genrec_unlearn_bench.data.catalogue import FileSpec, HubSource
-from genrec_unlearn_bench.data.source_files import DownloadRecord, PartNote, file_digest, record_path, verify
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
-from genrec_unlearn_bench.files import atomic_text, guarded
+from genrec_unlearn_bench.files import guarded, storage_error
 from genrec_unlearn_bench.progress import Progress
 
 CHUNK = 1 << 16
 """Bytes; a connection that breaks loses at most one chunk."""
 ATTEMPTS = 5
 """In a row without a single new byte."""
-LIMIT = 100
-"""Attempts altogether, for a server that cuts every connection."""
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NO_SUCH_RANGE = 416
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504, _NO_SUCH_RANGE})
 _LASTING = (socket.gaierror, ConnectionRefusedError, ssl.SSLCertVerificationError)
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 
 def download(
@@ -48,158 +38,105 @@ def download(
     target: Path,
     progress: Progress,
     *,
-    size: int | None = None,
     blake2b: str | None = None,
     wait: Callable[[float], None] = time.sleep,
     timeout: float = 30.0,
-) -> DownloadRecord:
+) -> None:
     """Fetch ``url`` into ``target``; two processes that want the same file fetch it once.
 
     Args:
-        size, blake2b: Of the public file, where known.
+        blake2b: blake2b-128 of the public file, where known.
         wait: Called with the seconds between two attempts.
         timeout: Seconds without a byte after which a connection counts as dead.
 
-    Raises:
-        DataMissing: the server has no such file, refuses it, cannot be reached or keeps cutting the connection.
-        CorruptArtefact: what came is not the expected file.
-        StorageError: the folder cannot be written to, or the disk is full.
+    Raises DataMissing where the server has no such file, refuses it, cannot be reached or keeps cutting the connection,
+    CorruptArtefact where another file came than expected, and StorageError.
     """
     import filelock
 
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise DataMissing("only http and https addresses are fetched", where=url)
+    part = target.with_name(f"{target.name}.part")
     with guarded(target.parent, "--data-dir"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with guarded(target.parent, "--data-dir"), filelock.FileLock(target.parent / f".{target.name}.lock"):
-        if target.exists() and (record := verify(target)) is not None:
-            return record
-        part = target.with_name(f"{target.name}.part")
-        note = fetch_part(url, part, progress, wait, timeout)
-        return _finish(part, target, note, size, blake2b)
+        with filelock.FileLock(target.parent / f".{target.name}.lock"):
+            if target.exists():
+                return
+            fetch_part(url, part, progress, wait, timeout)
+            note_path(part).unlink()
+            with part.open("rb") as stream:
+                found = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            if blake2b not in (None, found):
+                part.unlink()
+                raise CorruptArtefact(
+                    f"the downloaded file is not the expected one: its digest is {found}, not {blake2b}",
+                    where=url,
+                    hint="the public file may have changed; nothing was kept",
+                )
+            part.replace(target)
 
 
-def _finish(part: Path, target: Path, note: PartNote, size: int | None, blake2b: str | None) -> DownloadRecord:
-    came, digest = size_of(part), file_digest(part)
-    for name, wanted, found in (("size", size, came), ("digest", blake2b, digest)):
-        if wanted is not None and wanted != found:
-            part.unlink()
-            note_path(part).unlink(missing_ok=True)
-            raise CorruptArtefact(
-                f"the downloaded file is not the expected one: its {name} is {found}, not {wanted}",
-                where=note.url,
-                hint="the public file may have changed; nothing was kept",
-            )
-    fetched = datetime.now(UTC).isoformat(timespec="seconds")
-    record = DownloadRecord(**note.model_dump(), size=came, blake2b=digest, fetched=fetched)
-    # The record goes first: a crash between the two leaves a record without a file, which is harmless.
-    atomic_text(record_path(target), record.model_dump_json(indent=2) + "\n", "--data-dir")
-    os.replace(part, target)
-    note_path(part).unlink(missing_ok=True)
-    return record
-
-
-class _Interrupted(Exception):
-    """A fault that may be gone at the next attempt."""
-
-
-def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> PartNote:
-    """Repeat attempts until the part is whole; arguments and errors are those of ``download``."""
-    farthest, fruitless, reason = size_of(part), 0, ""
-    for _ in range(LIMIT):
+def fetch_part(url: str, part: Path, progress: Progress, wait: Callable[[float], None], timeout: float) -> None:
+    """Repeat attempts until the part is whole; arguments and DataMissing as in ``download``, OSError of the disk."""
+    fruitless = 0
+    while True:
+        before = size_of(part)
         try:
             return _attempt(url, part, progress, timeout)
-        except _Interrupted as fault:
-            reason = str(fault)
-        reached = size_of(part)
-        fruitless = 0 if reached > farthest else fruitless + 1
-        farthest = max(farthest, reached)
-        if fruitless >= ATTEMPTS:
-            break
+        except (OSError, http.client.HTTPException) as fault:
+            if storage_error(fault, part, "") is not None:
+                raise  # Of the disk: the caller's to explain.
+            reason = _passing(fault, url, part)
+        fruitless = 0 if size_of(part) > before else fruitless + 1
+        if fruitless == ATTEMPTS:
+            hint = "run the command again: it goes on where it stopped"
+            raise DataMissing(f"the download did not come through: {reason}", where=url, hint=hint)
         pause = min(2.0**fruitless, 30.0)
         progress.info(f"{reason}; trying again in {pause:.0f} s")
         wait(pause)
-    raise DataMissing(
-        f"the download did not come through: {reason}",
-        where=url,
-        hint="run the command again: it goes on where it stopped",
-    )
 
 
-def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> PartNote:
-    try:
-        old = PartNote.model_validate_json(note_path(part).read_bytes())
-    except (OSError, ValueError):
-        old = PartNote(url=url)
-    offset = size_of(part) if old.url == url and old.validator else 0
+def _attempt(url: str, part: Path, progress: Progress, timeout: float) -> None:
+    note = note_path(part)
+    known = note.read_text(encoding="utf-8") if note.exists() else ""
+    start = size_of(part) if known else 0
     headers = {"User-Agent": "genrec-unlearn-bench", "Accept-Encoding": "identity"}
-    if offset:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": str(old.validator)}
-    with _open(url, headers, timeout, part) as response:
-        start, total = _extent(response.status, response.headers, offset)
-        note = PartNote(url=url, etag=response.headers.get("ETag"), last_modified=response.headers.get("Last-Modified"))
-        if start and note.etag != old.etag:
-            part.unlink()
-            raise _Interrupted("the file on the server has changed")
-        note_path(part).write_text(note.model_dump_json(), encoding="utf-8")
-        with part.open("r+b" if start else "wb") as sink:
-            sink.truncate(start)
-            sink.seek(start)
-            steps = None if total is None else -(-(total - start) // CHUNK)
-            for block in progress.track(part.name.removesuffix(".part"), _blocks(response), total=steps):
-                sink.write(block)
-    size = size_of(part)
-    if total is not None and size < total:
-        raise _Interrupted(f"the connection was cut after {size} of {total} bytes")
-    if total is not None and size > total:
-        part.unlink()
-        raise _Interrupted(f"{size} bytes came where {total} were announced")
-    return note
-
-
-def _open(url: str, headers: dict[str, str], timeout: float, part: Path) -> http.client.HTTPResponse:
-    """Open a response; faults are sorted into those that may pass and those that stay."""
-    # The scheme was checked, and urllib follows no redirect to a file.
+    headers |= {"Range": f"bytes={start}-", "If-Range": known} if start else {}
+    # Addresses in specifications are http alone, and urllib follows no redirect to a file.
     request = urllib.request.Request(url, headers=headers)  # noqa: S310
-    try:
-        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310
-    except urllib.error.HTTPError as fault:
+    with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+        etag, date, length = (response.headers.get(name, "") for name in ("ETag", "Last-Modified", "Content-Length"))
+        # ``If-Range`` takes no weak ETag.
+        validator = date if etag.startswith("W/") else etag or date
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            start = 0
+        elif validator != known or not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            part.unlink()
+            raise ConnectionError("the file on the server has changed")
+        note.write_text(validator, encoding="utf-8")
+        total = start + int(length) if length.isdigit() else None
+        steps = None if total is None else -(-(total - start) // CHUNK)
+        blocks = iter(lambda: response.read(CHUNK), b"")
+        with part.open("ab" if start else "wb") as sink:
+            for block in progress.track(part.name.removesuffix(".part"), blocks, total=steps):
+                sink.write(block)
+    if total is not None and (size := size_of(part)) != total:
+        raise ConnectionError(f"the connection was cut after {size} of {total} bytes")
+
+
+def _passing(fault: Exception, url: str, part: Path) -> str:
+    """The reason of a fault that may be gone at the next attempt; raises DataMissing for one that stays."""
+    if isinstance(fault, urllib.error.HTTPError):
         fault.close()
-        if fault.code == 416:
-            # Nothing comes behind what is there: the part is another file's, or was whole before it was renamed.
+        if fault.code == _NO_SUCH_RANGE:
+            # The part is another file's, or was whole before it was renamed.
             part.unlink(missing_ok=True)
-            raise _Interrupted("the server has no such range") from None
-        if fault.code in _TRANSIENT:
-            raise _Interrupted(f"the server answered {fault.code} {fault.reason}") from None
-        raise DataMissing(f"the server answered {fault.code} {fault.reason}", where=url) from None
-    except urllib.error.URLError as fault:
-        reason = fault.reason
-        stays = not isinstance(reason, OSError) or isinstance(reason, _LASTING)
-        if stays or getattr(reason, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
-            raise DataMissing(f"the server cannot be reached ({reason}); is there a network?", where=url) from None
-        raise _Interrupted(f"the connection failed: {reason}") from None
-    except (OSError, http.client.HTTPException) as fault:
-        raise _Interrupted(f"the connection broke: {fault!r}") from None
-    return response
-
-
-def _extent(status: int, headers: Message, offset: int) -> tuple[int, int | None]:
-    """(first byte that comes, size of the whole file if the server says so)."""
-    if status == 206:
-        match = _RANGE.fullmatch(headers.get("Content-Range", ""))
-        if match is None or int(match[1]) != offset:
-            raise _Interrupted("the server sent another range than asked for")
-        return offset, None if match[3] == "*" else int(match[3])
-    length = headers.get("Content-Length", "")
-    return 0, int(length) if length.isdigit() else None
-
-
-def _blocks(response: IO[bytes]) -> Iterator[bytes]:
-    try:
-        while block := response.read(CHUNK):
-            yield block
-    except (OSError, http.client.HTTPException) as fault:
-        raise _Interrupted(f"the connection broke: {fault!r}") from None
+        reason = f"the server answered {fault.code} {fault.reason}"
+        if fault.code not in _TRANSIENT:
+            raise DataMissing(reason, where=url) from None
+        return reason
+    cause = getattr(fault, "reason", fault)
+    if isinstance(cause, _LASTING) or getattr(cause, "errno", None) in _NO_ROUTE:
+        raise DataMissing(f"the server cannot be reached ({cause}); is there a network?", where=url) from None
+    return f"the connection failed: {cause or type(cause).__name__}"
 
 
 def size_of(path: Path) -> int:
@@ -209,32 +146,21 @@ def size_of(path: Path) -> int:
 
 def note_path(part: Path) -> Path:
     """Path of the note about a part."""
-    return part.with_name(f"{part.name}.json")
+    return part.with_name(f"{part.name}.note")
 
 
 def fetch_from_hub(hub: HubSource, missing: list[FileSpec], target: Path, progress: Progress) -> str | None:
     """Fetch missing files of a Hub repository into ``target``; returns the reason where that cannot be done.
 
-    Of a file's names the first that the repository has is taken; a wild card stands for no slash, as in a folder.
     Loading scripts are not run: ``datasets`` knows none any more, and the files behind them can be read as they are.
     """
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import snapshot_download
 
+    names = [name for file in missing for name in file.names]
+    progress.info(f"fetching {', '.join(names)} of {hub.repo} into {target}")
     try:
-        there = HfApi().list_repo_files(hub.repo, repo_type="dataset", revision=hub.revision)
-        for file in missing:
-            matching = ([one for one in sorted(there) if _means(name, one)] for name in file.names)
-            chosen = next(filter(None, matching), None)
-            if chosen is None:
-                return f"{hub.repo} has no file {' or '.join(file.names)} at {hub.revision[:12]}"
-            for name in chosen:
-                progress.info(f"fetching {name} of {hub.repo} into {target}")
-                hf_hub_download(hub.repo, name, repo_type="dataset", revision=hub.revision, local_dir=target)
+        snapshot_download(hub.repo, repo_type="dataset", revision=hub.revision, allow_patterns=names, local_dir=target)
     except Exception as fault:
         # Its errors have many bases (requests, httpx, OSError, ValueError) that change between releases.
         return f"{hub.repo} on the Hugging Face Hub: {' '.join(str(fault).split())[:300] or type(fault).__name__}"
     return None
-
-
-def _means(name: str, path: str) -> bool:
-    return path.count("/") == name.count("/") and fnmatchcase(path, name)

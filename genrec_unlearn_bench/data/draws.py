@@ -63,8 +63,7 @@ def draw_subset(weights: IntArray, size: int, target: Target, generator: np.rand
 
     Accepting the first that fits leaves every fitting subset equally likely.
 
-    Args:
-        weights: [B] weight of each thing, such as the train targets of each brand.
+    ``weights``: [B] weight of each thing, such as the train targets of each brand.
     """
     batch = max(1, min(target.max_draws, _CELLS // max(len(weights), 1)))
 
@@ -86,16 +85,14 @@ def draw_from_top(
     largest: float,
     generator: np.random.Generator,
 ) -> Draw:
-    """Take values in falling order of their scores until the items they cover have the target weight.
+    """Take values in falling order of their ``scores`` [V] until the items they cover have the target weight.
 
-    A value is passed over if it weighs nothing, if its score is 0, if it alone weighs more than ``largest``, or if the
-    items covered with it would weigh too much. Equal scores stand in random order, and nothing else is random.
+    A value is passed over if it weighs nothing, if its score is 0, if it alone weighs more than ``largest`` (a share),
+    or if the items covered with it would weigh too much. Equal scores stand in random order; nothing else is random.
 
     Args:
-        scores: [V] score of each value.
         members: [N, V] 1 where an item has a value; an item may have many, and counts once.
         weights: [N] weight of each item, such as its train targets.
-        largest: Share of the total.
     """
     shuffled = np.argsort(generator.random(len(scores)), kind="stable")
     order = shuffled[np.argsort(-np.round(scores[shuffled], 9), kind="stable")]
@@ -130,12 +127,9 @@ def draw_joined(
     fewer of two equally near). It is repeated while that lies outside the tolerance; at the end the nearest is taken.
 
     Args:
-        candidates: [C] values that can be drawn, of ``count``.
+        candidates: [C] values that can be drawn, of ``count``; where there is none, nothing is chosen.
         joined: The position at which each of R items is brought along, given that of each value [count].
         weights: [R] weight of each item.
-
-    Returns:
-        Nothing chosen and not within the tolerance where there is no candidate.
     """
     size = len(candidates)
 

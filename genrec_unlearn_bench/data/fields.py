@@ -167,17 +167,10 @@ def parse_price(value: object) -> float:
 
 def _number(digits: str) -> float | None:
     """Digits with thousands separators; a comma followed by exactly two last digits is a decimal comma."""
-    comma, dot = digits.rfind(","), digits.rfind(".")
-    if comma > dot and len(digits) - comma - 1 == 2:
-        whole, fraction = digits[:comma], digits[comma + 1 :]
-        groups = whole.split(".")
-    else:
-        whole, _, fraction = digits.rpartition(".") if dot >= 0 else (digits, "", "")
-        groups = whole.split(",")
-    if len(groups) > 1 and (any(len(group) != 3 for group in groups[1:]) or not 1 <= len(groups[0]) <= 3):
-        return None
-    joined = "".join(groups) + "." + fraction
-    return float(joined) if re.fullmatch(r"[0-9]*\.[0-9]*", joined) and joined != "." else None
+    if re.search(",[0-9]{2}$", digits):
+        digits = digits.translate(str.maketrans(",.", ".,"))
+    match = re.fullmatch(r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.[0-9]*)?", digits)
+    return float(digits.replace(",", "")) if match else None
 
 
 def _not_negative(value: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray, among
@@ -43,7 +43,7 @@ class TaskManifest(StrictModel):
     dataset_digest: str
     kind: ConceptKind
     concepts: tuple[str, ...]
-    """Brands, values of the attribute, the price band as text, or item ids; empty for interactions."""
+    """Brands, values of the attribute, the band as text, or item ids; empty for interactions."""
     forget_items: tuple[str, ...]
     """The dataset's own item ids."""
     forget_interactions: tuple[tuple[int, str], ...]
@@ -60,17 +60,11 @@ class TaskManifest(StrictModel):
     """train_forget, train_retain, valid_forget … number of examples."""
     digest: str
     """blake2b-256 over all other fields, in hex."""
-    entanglement: Entanglement | None = None
+    entanglement: Entanglement | None = Field(default=None, exclude_if=lambda value: value is None)
     """For an entangled draw alone; elsewhere the field is not written at all, so that older manifests keep their
     digests."""
-    attribute: AttributeRule | None = None
-    """For the kind ``attribute`` alone, and written there alone."""
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = handler(self)
-        absent = [name for name in ("entanglement", "attribute") if getattr(self, name) is None]
-        return {name: value for name, value in content.items() if name not in absent}
+    attribute: AttributeRule | None = Field(default=None, exclude_if=lambda value: value is None)
+    """For the kind ``attribute``, and for bands of another field than the price; written there alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +93,8 @@ class ForgetSplit:
     test: Groups
     manifest: TaskManifest
     near: BoolArray | None = None
-    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``), fixed by the task;
-    None where they were not looked for, and for the kind ``interaction``, which names no items."""
+    """[N] retain items that are text or co-purchase neighbours of the concept (``data.neighbours``); None where they
+    were not looked for, and for the kind ``interaction``, which names no items."""
 
     def retain_near(self, examples: Examples) -> BoolArray:
         """[M] whether the target is a neighbour of the concept: the retain-near rows of the retain side of a part.
@@ -160,35 +154,23 @@ def sealed(**fields: Any) -> TaskManifest:
 
 
 def check_manifest(stored: TaskManifest, fresh: TaskManifest) -> None:
-    """Check that a task resolved to the same thing as before under the same version.
+    """Check that a task resolved to the same thing as before under the same version; two versions are not compared.
 
-    Manifests of two versions are two different tasks and are not compared.
-
-    Raises:
-        ProtocolMismatch: One of them does not match its digest, or they differ; the first differing fields are named.
+    Raises ProtocolMismatch where the stored one does not match its digest, or where they differ.
     """
-    for manifest in (stored, fresh):
-        if manifest_digest(manifest) != manifest.digest:
-            raise ProtocolMismatch(
-                "a task manifest does not match its own digest: it was changed after it was written",
-                where=f"task {manifest.task}, version {manifest.version}",
-                hint="restore the file, or delete it to resolve the task anew",
-            )
-    if stored.task != fresh.task:
-        raise ProtocolMismatch(f"manifests of two tasks: {stored.task} and {fresh.task}")
+    where = f"task {fresh.task}, version {stored.version}"
+    if manifest_digest(stored) != stored.digest:
+        raise ProtocolMismatch(
+            "a task manifest does not match its own digest: it was changed after it was written",
+            where=where,
+            hint="restore the file, or delete it to resolve the task anew",
+        )
     if stored.version != fresh.version or stored.digest == fresh.digest:
         return
-    where = f"task {fresh.task}, version {fresh.version}"
-    if stored.dataset_digest != fresh.dataset_digest:
-        raise ProtocolMismatch(
-            f"the dataset {fresh.dataset!r} is not the one this task was resolved on",
-            where=f"{where}: dataset digest {stored.dataset_digest[:16]} then, {fresh.dataset_digest[:16]} now",
-            hint="use the same files and preparation; results on other files belong in another table",
-        )
     fields = [name for name in TaskManifest.model_fields if name != "digest"]
     differing = [name for name in fields if getattr(stored, name) != getattr(fresh, name)]
     raise ProtocolMismatch(
         "the task resolves to something else than before under the same version",
         where=f"{where}: {', '.join(differing[:4])}",
-        hint="raise the task's version if the change is meant; otherwise undo it",
+        hint="use the same files and preparation (dataset_digest); raise the task's version if the change is meant",
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.catalogue import DatasetSpec
-from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.dataset import PARTS, Dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.tasks import TaskSpec
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A task, resolved on its dataset.
-
-    Attributes:
-        spec: The task as it is asked for.
-        dataset, split: What the pipeline works with: arrays over row numbers of items.
-    """
+    """A task, resolved on its dataset: what the pipeline works with, arrays over row numbers of items, and frames."""
 
     spec: TaskSpec
     dataset: Dataset
@@ -36,22 +32,14 @@ class Task:
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """The catalogue: id, title, brand, categories, price, description, text; ``concept``: is to be forgotten."""
+        """The catalogue: id, title, brand, categories, price, description, text, ``concept`` (is to be forgotten), and
+        the dataset's attributes."""
         import pandas as pd
 
         items = self.dataset.items
-        return pd.DataFrame(
-            {
-                "id": items.ids,
-                "title": items.titles,
-                "brand": items.brands,
-                "categories": items.categories,
-                "price": items.prices,
-                "description": items.descriptions,
-                "text": items.texts,
-                "concept": self.split.items,
-            }
-        )
+        texts = {"id": items.ids, "title": items.titles, "brand": items.brands, "categories": items.categories}
+        more = {"price": items.prices, "description": items.descriptions, "text": items.texts}
+        return pd.DataFrame({**texts, **more, "concept": self.split.items, **items.attributes})
 
     @cached_property
     def interactions(self) -> pd.DataFrame:
@@ -74,21 +62,27 @@ class Task:
     def _part(self, part: str, *, histories: bool = True) -> pd.DataFrame:
         import pandas as pd
 
-        ids = np.array(self.dataset.items.ids, dtype=object)
-        groups, found = getattr(self.split, part), []
-        for forget, side in ((True, groups.forget), (False, groups.retain)):
-            frame = pd.DataFrame({"user": side.users, "item": ids[side.targets], "part": part, "forget": forget})
-            if histories:
-                spans = zip(side.starts, side.ends, strict=True)
-                frame["history"] = [ids[side.events[start:end]].tolist() for start, end in spans]
-            found.append(frame.assign(at=side.times))
-        rows = pd.concat(found, ignore_index=True).sort_values(["at", "user"], kind="stable", ignore_index=True)
-        return rows.drop(columns="at")
+        groups, ids = getattr(self.split, part), np.array(self.dataset.items.ids, dtype=object)
+        sides = ((True, groups.forget), (False, groups.retain))
+        frames = [_examples(side, forget, ids, histories=histories).assign(at=side.times) for forget, side in sides]
+        rows = pd.concat(frames, ignore_index=True).sort_values(["at", "user"], kind="stable", ignore_index=True)
+        named = rows.rename(columns={"target": "item"}).assign(part=part)
+        return named[["user", "item", "part", "forget", *(["history"] if histories else [])]]
 
 
-PARTS = ("train", "valid", "test")
 BATCH = 50_000
 """Examples in memory at a time: histories are long."""
+
+
+def _examples(side: Examples, forget: bool, ids: NDArray[np.object_], *, histories: bool = True) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame({"user": side.users, "target": ids[side.targets]})
+    if histories:
+        spans = zip(side.starts, side.ends, strict=True)
+        frame["history"] = [ids[side.events[start:end]].tolist() for start, end in spans]
+    return frame.assign(forget=forget)
+
 
 _CARD = """---
 configs:
@@ -111,17 +105,32 @@ Next-item examples of the task `{task}`, version {version}: `user`, `target`, `h
 {citations}"""
 
 
-def export_task(spec: DatasetSpec, dataset: Dataset, split: ForgetSplit, folder: Path) -> dict[str, int]:
+def export_task(spec: DatasetSpec, task: Task, folder: Path) -> dict[str, int]:
     """Write ``train``, ``valid``, ``test`` and ``items`` as parquet, and README.md, into a new ``folder``;
     ``datasets.load_dataset`` reads it. Returns rows by file; raises StorageError.
     """
-    rows = {"items": len(dataset.items)}
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    items = task.dataset.items
+    rows, ids = {"items": len(items)}, np.array(items.ids, dtype=object)
+    strings = pa.list_(pa.string())
+    fields = {"user": pa.int64(), "target": pa.string(), "history": strings, "forget": pa.bool_()}
+    schema = pa.schema(fields.items())
     with atomic_folder(folder, "--out", replace=True) as draft:
         for name in PARTS:
-            groups = getattr(split, name)
-            rows[name] = _write_examples(draft / f"{name}.parquet", (groups.forget, groups.retain), dataset.items.ids)
-        _write_items(draft / "items.parquet", dataset, split)
-        manifest = split.manifest
+            groups = getattr(task.split, name)
+            rows[name] = len(groups.forget) + len(groups.retain)
+            with parquet.ParquetWriter(draft / f"{name}.parquet", schema) as writer:
+                for forget, side in ((True, groups.forget), (False, groups.retain)):
+                    for start in range(0, len(side), BATCH):
+                        part = side.subset(np.arange(len(side))[start : start + BATCH])
+                        frame = _examples(part, forget, ids)
+                        writer.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+        lists, columns = {"categories", *items.attributes}, task.items.items()
+        table = {name: pa.array(column.to_numpy(), strings if name in lists else None) for name, column in columns}
+        parquet.write_table(pa.table(table), draft / "items.parquet")
+        manifest = task.split.manifest
         card = _CARD.format(
             parts="\n".join(f"  - split: {name}\n    path: {name}.parquet" for name in PARTS),
             **{name: getattr(manifest, name) for name in ("task", "version", "dataset_digest", "digest")},
@@ -132,40 +141,3 @@ def export_task(spec: DatasetSpec, dataset: Dataset, split: ForgetSplit, folder:
         )
         (draft / "README.md").write_text(card, encoding="utf-8")
     return rows
-
-
-def _write_examples(path: Path, sides: tuple[Examples, Examples], ids: tuple[str, ...]) -> int:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    names = pa.array(ids)
-    fields = {"user": pa.int64(), "target": pa.string(), "history": pa.list_(pa.string()), "forget": pa.bool_()}
-    schema = pa.schema(fields.items())
-    with parquet.ParquetWriter(path, schema) as writer:
-        for forget, side in zip((True, False), sides, strict=True):
-            for start in range(0, len(side), BATCH):
-                part = side.subset(np.arange(len(side))[start : start + BATCH])
-                lengths = part.ends - part.starts
-                offsets = np.concatenate([[0], np.cumsum(lengths)])
-                places = np.repeat(part.starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-                columns = [
-                    pa.array(part.users),
-                    names.take(pa.array(part.targets)),
-                    pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names.take(pa.array(part.events[places]))),
-                    pa.array(np.full(len(part), forget)),
-                ]
-                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-    return sum(map(len, sides))
-
-
-def _write_items(path: Path, dataset: Dataset, split: ForgetSplit) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    items = dataset.items
-    texts: dict[str, Any] = {"id": items.ids, "title": items.titles, "brand": items.brands, "text": items.texts}
-    columns = {**texts, "description": items.descriptions, "price": items.prices, "concept": split.items}
-    lists = {"categories": items.categories, **items.attributes}
-    table = {name: pa.array(values) for name, values in columns.items()}
-    table |= {name: pa.array(values, pa.list_(pa.string())) for name, values in lists.items()}
-    parquet.write_table(pa.table(table), path)

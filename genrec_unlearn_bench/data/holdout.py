@@ -29,9 +29,9 @@ class Holdout:
     """[P, 2] the (user, item) pairs; no training sees one, as a target or in a history."""
     forget: Examples
     """Examples to be held against the forget set: those with a concept target. For interaction requests all of them, as
-    the forget set is a random draw from the same interactions."""
+    the forget set is a random draw from the same interactions, and for both sides."""
     retain: Examples
-    """The other ones (none for interaction requests: there it is ``forget`` that both sides are held against)."""
+    """The other ones."""
     digest: str
     """blake2b-128 over the pairs."""
 
@@ -45,6 +45,7 @@ class _Thinning:
         every = distinct(train.users * self.width + train.targets)
         generator = numpy_generator(0, "holdout", dataset.manifest.digest)
         self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
+        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
         # The examples are kept along, so that no identity is used again.
         self._shared: dict[tuple[int, int], tuple[Examples, Thinned]] = {}
 
@@ -54,24 +55,24 @@ class _Thinning:
 
     def thinned(self, examples: Examples) -> Examples:
         """The examples without drawn events in their histories; those whose history becomes empty go."""
-        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
         key = id(examples.events), id(examples.event_users)
         if key not in self._shared:
             drop = among(examples.event_users * self.width + examples.events, self.drawn)
             self._shared[key] = examples, Thinned.of(examples, drop)
-        events = self._shared[key][1]
-        kept = events.applied(examples)
+        kept = self._shared[key][1].applied(examples)
         return kept.subset(kept.ends > kept.starts)
 
     def kept(self, examples: Examples) -> Examples:
         """The examples that were not drawn, thinned."""
         return self.thinned(examples.subset(~self.held(examples)))
 
+    def trained(self, dataset: Dataset) -> Dataset:
+        return replace(dataset, train=self.kept(dataset.train), valid=self.kept(dataset.valid))
+
 
 def without_holdout(dataset: Dataset) -> Dataset:
     """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
-    thinning = _Thinning(dataset, SHARE)
-    return replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
+    return _Thinning(dataset, SHARE).trained(dataset)
 
 
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
@@ -93,7 +94,7 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     concept = np.ones(len(away), dtype=np.bool_) if single else split.items[away.targets]
     test = split.test
     if single:
-        test = replace(test, forget=test.forget.subset(~thinning.held(test.forget)))
+        test = Groups(test.forget.subset(~thinning.held(test.forget)), test.retain)
     lean = replace(
         split,
         pairs=split.pairs[~among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
@@ -103,5 +104,4 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     )
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
-    trained = replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
-    return trained, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    return thinning.trained(dataset), lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)

@@ -75,11 +75,6 @@ def find_neighbours(dataset: Dataset) -> Neighbours:
     return Neighbours(text_neighbours(dataset.items), history_neighbours(dataset.train, len(dataset.items)))
 
 
-def text_neighbours(items: ItemTable) -> csr_matrix:
-    """Adjacency [N, N] by text; items without any text have no neighbours."""
-    return _mutual(_tfidf(items))
-
-
 def history_neighbours(train: Examples, count: int) -> csr_matrix:
     """Adjacency [N, N] by co-purchase, for ``count`` items; valid and test interactions play no part."""
     from scipy import sparse
@@ -96,8 +91,11 @@ def history_neighbours(train: Examples, count: int) -> csr_matrix:
     return _mutual(sets, np.asarray(sets.sum(axis=1)).ravel())
 
 
-def _tfidf(items: ItemTable) -> csr_matrix:
-    """[N, words] unit rows: (1 + ln tf) (ln((1 + N) / (1 + df)) + 1), words case folded."""
+def text_neighbours(items: ItemTable) -> csr_matrix:
+    """Adjacency [N, N] by text; items without any text have no neighbours.
+
+    Unit rows of words, case folded, with weights (1 + ln tf) (ln((1 + N) / (1 + df)) + 1).
+    """
     from scipy import sparse
 
     fields = (items.titles, items.brands_raw, items.categories, items.descriptions, items.texts)
@@ -113,7 +111,7 @@ def _tfidf(items: ItemTable) -> csr_matrix:
     df = np.asarray([frequency[word] for word in words], dtype=np.float64)
     values = (1 + np.log(numbers)) * (np.log((1 + len(texts)) / (1 + df)) + 1)[columns]
     lengths = np.sqrt(np.bincount(rows, weights=values**2, minlength=len(texts)))
-    return sparse.csr_matrix((values / lengths[rows], (rows, columns)), shape=(len(texts), len(words)))
+    return _mutual(sparse.csr_matrix((values / lengths[rows], (rows, columns)), shape=(len(texts), len(words))))
 
 
 def _mutual(weights: csr_matrix, sizes: NDArray[np.float64] | None = None) -> csr_matrix:
@@ -152,12 +150,8 @@ def _largest(columns: NDArray[np.int32], values: NDArray[np.float64]) -> IntArra
 
 
 def entanglement(members: csr_matrix, popularity: IntArray, neighbours: Neighbours) -> NDArray[np.float64]:
-    """[V] entanglement of values; 0 for one whose items are never bought.
-
-    Args:
-        members: [N, V] 1 where an item has a value.
-        popularity: [N] train targets of each item.
-    """
+    """[V] entanglement of values; 0 for one whose items are never bought. ``members``: [N, V] 1 where an item has a
+    value; ``popularity``: [N] train targets of each item."""
     from scipy import sparse
 
     p = popularity.astype(np.float64)

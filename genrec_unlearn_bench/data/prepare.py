@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.data.catalogue import (
@@ -19,18 +20,15 @@ from genrec_unlearn_bench.data.catalogue import (
     SplitName,
     TableMapping,
     check_spec,
-    dump_spec,
     packaged_datasets,
     remember_import,
 )
-from genrec_unlearn_bench.data.cleaning import clean
 from genrec_unlearn_bench.data.dataset import Dataset, DatasetManifest, content_digest
 from genrec_unlearn_bench.data.formats import FormatName, discover
-from genrec_unlearn_bench.data.formats.reader import demo_files, read
+from genrec_unlearn_bench.data.formats.reader import read
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.locate import Located, locate, present
-from genrec_unlearn_bench.data.raw import GivenRows, RawData
-from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import GivenRows, RawData, SplitParts, as_given, clean, global_time, leave_one_out
 from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.progress import Progress
@@ -39,13 +37,11 @@ from genrec_unlearn_bench.progress import Progress
 def prepare(spec: DatasetSpec, data_dir: Path | None, progress: Progress) -> Dataset:
     """Read and prepare a dataset; ``data_dir`` is its folder or one that holds it, None for the usual places.
 
-    Raises:
-        DataMissing: files are not there and could not be downloaded.
-        DataFault: files that cannot be used as they are, or nothing left after filtering.
-        ConfigError: the specification contradicts itself.
+    Raises DataMissing for files that could not be downloaded either, DataFault for files that cannot be used as they
+    are or leave nothing after filtering, and ConfigError for a specification that contradicts itself.
     """
     check_spec(spec, f"dataset {spec.name}")
-    return _prepared(spec, None if spec.format == "demo" else locate(spec, data_dir, progress), progress)
+    return _prepared(spec, locate(spec, data_dir, progress), progress)
 
 
 def import_folder(
@@ -65,13 +61,10 @@ def import_folder(
     and the user's data folder remembers where they lie (``catalogue.remember_import``).
 
     Args:
-        mapping: ``columns`` of the dataset's YAML for a table, and ``files`` where these have other names.
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
 
-    Raises:
-        UsageError: the name belongs to a dataset that ships with the package.
-        ConfigError: name, split and filtering do not go together, or the name is none.
-        DataFault: what is wrong with the data, as far as possible all at once.
+    Raises UsageError for the name of a dataset that ships, ConfigError where name, split and filtering do not go
+    together, and DataFault with what is wrong with the data, as far as possible all at once.
     """
     if name in packaged_datasets():
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
@@ -82,39 +75,29 @@ def import_folder(
     roles = {file.role for file in files}
     undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
     usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
-    spec = parse(
-        DatasetSpec,
-        {
-            "name": name,
-            "title": title or name,
-            "format": format_name,
-            **asked.model_dump(exclude_defaults=True, by_alias=True),
-            "files": files,
-            "split": split or usual,
-            "k_core": k_core,
-        },
-        where=str(folder),
-    )
+    given = {"name": name, "title": title or name, "format": format_name, "split": split or usual, "k_core": k_core}
+    content = {**asked.model_dump(exclude_defaults=True, by_alias=True), **given, "files": files}
+    spec = parse(DatasetSpec, content, where=str(folder))
     check_spec(spec, str(folder))
     parts = {file.role: present(file, folder) for file in spec.files}
     if absent := [role for role, paths in parts.items() if not paths]:
         raise DataMissing(f"no file for {', '.join(absent)}", where=str(folder), hint="see files in the mapping")
     dataset = _prepared(spec, Located(folder, parts), progress)
-    atomic_text(folder / SPEC_FILE, dump_spec(spec), "the data folder")
+    content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    atomic_text(folder / SPEC_FILE, text, "the data folder")
     remember_import(name, folder)
     return spec, dataset
 
 
-def _prepared(spec: DatasetSpec, located: Located | None, progress: Progress) -> Dataset:
-    sources = () if located is None else located.sources()
-    where = spec.name if located is None else str(located.folder)
-    if located is not None:
-        progress.info(f"reading {spec.name} from {where}")
-    raw = read(demo_files() if located is None else located.parts, spec, progress)
+def _prepared(spec: DatasetSpec, located: Located, progress: Progress) -> Dataset:
+    sources, where = located.sources() if spec.files else (), str(located.folder)
+    progress.info(f"reading {spec.name} from {where}")
+    raw = read(located.parts, spec, progress)
     dropped = Counter(raw.dropped)
     progress.info(f"filtering and splitting {len(raw.log)} interactions of {len(raw.items)} items")
     items, parts, interactions = _split(spec, raw, dropped, where)
-    for name, part in zip(("train", "valid", "test"), parts, strict=True):
+    for name, part in parts._asdict().items():
         if not len(part):
             hint = "more interactions, a smaller k_core or another split are needed"
             raise DataFault(f"the {name} part is empty", where=where, hint=hint)
@@ -157,10 +140,6 @@ def _split(spec: DatasetSpec, raw: RawData, dropped: Counter[str], where: str) -
     if isinstance(raw.log, GivenRows):
         return raw.items, as_given(raw.log), len(raw.log)
     items, log = clean(raw.items, raw.log, spec.k_core, dropped, where)
-    if spec.split == "leave-one-out":
-        parts = leave_one_out(log.users, log.items, log.times)
-    elif log.times is not None:
-        parts = global_time(log.users, log.items, log.times)
-    else:
-        raise DataFault("sequences have no dates, so they cannot be split by time", where=where)
-    return items, parts, len(log)
+    if spec.split == "leave-one-out" or log.times is None:
+        return items, leave_one_out(log.users, log.items, log.times), len(log)
+    return items, global_time(log.users, log.items, log.times), len(log)

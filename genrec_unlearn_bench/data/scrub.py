@@ -3,15 +3,14 @@
 Dropping the brand field is not enough: in MiniOneRec's Industrial files 2,708 of 3,686 titles carry their brand's name.
 
 - **brand**: names and tokens of the concept's brands leave title, description and text of every item, whole words only
-  and whatever their case; the brand field of concept items is emptied. Ordinary words must survive, so what is removed
-  where follows from how common it is among the other items (``removed_words``). Brand fields of retained items stay,
-  even where such a name contains a forgotten one.
+  and whatever their case; the brand field of concept items is emptied, that of retained ones stays. Ordinary words must
+  survive: what is removed where follows from how common it is among the other items (``removed_words``).
 - **attribute**: the chosen values leave the field of concept items (with ``path``, all below them too; retained items
   keep theirs), and the names that leave the field leave the texts by the same rules. A name that retained items have as
   well, as one below a chosen path can be, leaves its own items' texts alone; one without a letter, the field alone.
-- **price**: amounts of money leave the texts of every item.
-- **item**, **interaction**: nothing is removed. Single items and single interactions share no words; the oracle keeps
-  concept items out of its tokenizer's training instead.
+- **price**: amounts of money leave the texts of every item. Bands of another field leave this field of concept items.
+- **item**, **interaction**: nothing is removed, as these share no words; the oracle keeps concept items out of its
+  tokenizer's training instead.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ class RemovedWords(NamedTuple):
 def scrubbed_items(items: ItemTable, split: ForgetSplit) -> ItemTable:
     """The item table with the concept taken out of its texts. Prices, ids and categories that are no concept stay."""
     if split.kind is ConceptKind.BRAND:
-        nameless = _with_field(
-            items, AttributeRule(field="brand"), dict.fromkeys(np.flatnonzero(split.items).tolist(), ())
-        )
-        return _without_names(items, split, brand_names(items, split), nameless)
-    if split.manifest.attribute is not None:
-        names, fields = _without_values(items, split, split.manifest.attribute)
+        return _without_names(items, split, brand_names(items, split), _emptied(items, split, "brand"))
+    rule = split.manifest.attribute
+    if rule is not None and split.kind is ConceptKind.PRICE:
+        return _emptied(items, split, rule.field)
+    if rule is not None:
+        names, fields = _without_values(items, split, rule)
         return _without_names(items, split, names, fields)
     if split.kind is ConceptKind.PRICE:
         columns = (items.titles, items.descriptions, items.texts)
@@ -122,6 +121,10 @@ def _without_values(items: ItemTable, split: ForgetSplit, rule: AttributeRule) -
     return called, _with_field(items, rule, left)
 
 
+def _emptied(items: ItemTable, split: ForgetSplit, field: str) -> ItemTable:
+    return _with_field(items, AttributeRule(field=field), dict.fromkeys(np.flatnonzero(split.items).tolist(), ()))
+
+
 def _with_field(items: ItemTable, rule: AttributeRule, left: Mapping[int, tuple[Entry, ...]]) -> ItemTable:
     """The items with these entries in the field of some rows."""
     joined = {row: tuple(BETWEEN.join(entry) for entry in entries) for row, entries in left.items()}
@@ -156,8 +159,7 @@ def removed_words(items: ItemTable, split: ForgetSplit, called: Names) -> tuple[
     A whole name, in every spelling that the catalogue has, joined together as well ("Fisher-Price", "FisherPrice"), is
     removed everywhere if it has a letter and is not common among the other items. A part of a longer name is removed
     everywhere if it has three characters or more with a letter among them, is rare among the other items, and is no
-    part of a retained item's name. The rest leaves the name's own items only, except for parts that are too short or
-    without a letter: these stay.
+    part of a retained item's name. The rest leaves the name's own items only; parts too short or without a letter stay.
     """
     names = {name: found | {("".join(phrase),) for phrase in found} for name, found in called.spellings.items()}
     whole = frozenset[Phrase]().union(*names.values())

@@ -1,9 +1,8 @@
 """Tasks: their specification, those that ship, and finding one by name or file.
 
-A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Tasks that ship are called
-``<dataset>-<kind>``, or ``<dataset>-entangled`` for entangled brands. A task's version rises whenever a change here, in
-``data.concepts`` or (for entangled draws) in ``data.neighbours`` would make it resolve to something else. This module
-does without NumPy, as ``bench ls`` has to be quick.
+A task names a dataset, a concept and a seed, with every parameter of the draw as a field. Its version rises whenever a
+change here, in ``data.concepts`` or (for entangled draws) in ``data.neighbours`` would make it resolve to something
+else. This module does without NumPy, as ``bench ls`` has to be quick.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, model_validator
 
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_text
@@ -36,17 +35,22 @@ class ConceptKind(StrEnum):
     INTERACTION = "interaction"
 
 
-class ValuesConcept(StrictModel):
+class DrawnConcept(StrictModel):
+    """Items drawn to a share of the train targets."""
+
+    target_share: Share = 0.10
+    """Share of the train targets that the drawn items should have together."""
+    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
+    """How far from ``target_share`` a draw may lie."""
+
+
+class ValuesConcept(DrawnConcept):
     """Values of an item field, drawn to a share of the train targets."""
 
     draw: Literal["uniform", "entangled"] = "uniform"
     """``entangled``: the values whose neighbours would be retained most (``data.neighbours``)."""
     largest_share: Share = 0.03
     """``entangled``: values with a larger share of the train targets are not drawn."""
-    target_share: Share = 0.10
-    """Share of the train targets that the items of the drawn values should have together."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
-    """How far from ``target_share`` a draw may lie."""
     max_draws: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     """``uniform``: after so many draws the nearest one is taken, and the manifest says so."""
 
@@ -91,23 +95,27 @@ class AttributeConcept(AttributeRule, ValuesConcept):
 
 
 class PriceConcept(StrictModel):
-    """One price band of several of equal size."""
+    """One band of prices, or of another numeric field, of several of equal size."""
 
     kind: Literal["price"] = "price"
     bands: Annotated[int, Field(ge=2, le=100)] = 5
-    """Number of quantile bands over the items that have a price."""
+    """Number of quantile bands over the items that have a number."""
     band: Annotated[int, Field(ge=1)] | None = None
     """The band to be forgotten, from 1 (cheapest); the top one where none is given."""
+    field: Annotated[str, Field(min_length=1, exclude_if=lambda name: name == "price")] = "price"
+    """``price``, or any field of the items that holds numbers, such as a year; written there alone."""
+
+    @model_validator(mode="after")
+    def _there_is_such_a_band(self) -> PriceConcept:
+        if self.band is not None and self.band > self.bands:
+            raise ValueError(f"there is no band {self.band} of {self.bands}")
+        return self
 
 
-class ItemConcept(StrictModel):
+class ItemConcept(DrawnConcept):
     """Single items, as popular on average as the catalogue is."""
 
     kind: Literal["item"] = "item"
-    target_share: Share = 0.10
-    """Share of the train targets that the drawn items should have."""
-    tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.01
-    """How far from ``target_share`` a draw may lie."""
     strata: Annotated[int, Field(ge=1, le=1000)] = 5
     """Popularity strata: items by their number of train targets, cut into so many parts of equal size."""
     max_draws: Annotated[int, Field(ge=1, le=100_000)] = 100
@@ -163,23 +171,15 @@ TASK_ENDINGS: dict[str, Concept] = {
 
 def tasks() -> dict[str, TaskSpec]:
     """Every task that ships, by name, in the order of names."""
-    out: dict[str, TaskSpec] = {}
-    for entry in sorted(resources.files("genrec_unlearn_bench.tasks").iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".yaml"):
-            task = parse_yaml(TaskSpec, entry.read_text(encoding="utf-8"), where=f"tasks/{entry.name}")
-            out[task.name] = task
-    return out
+    folder = Path(str(resources.files("genrec_unlearn_bench.tasks")))
+    return {task.name: task for task in (read_yaml(TaskSpec, path) for path in sorted(folder.glob("*.yaml")))}
 
 
 def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:
-    """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file.
+    """Find a task by its name, or read it from a ``.yaml`` or ``.yml`` file. Raises UnknownName or ConfigError.
 
     A name is looked for among the tasks that ship; ``<dataset>-<kind>`` of any other dataset, as an imported one, asks
     for the protocol's default concept of that kind or on that attribute, ``<dataset>-entangled`` for entangled brands.
-
-    Raises:
-        UnknownName: Neither; the nearest names are given.
-        ConfigError: The file is not a task; every fault is listed.
     """
     if name.endswith((".yaml", ".yml")):
         return read_yaml(TaskSpec, Path(name))

@@ -5,7 +5,6 @@ Torch-free: naming an encoder loads nothing.
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.source_files import model_digest
+from genrec_unlearn_bench.data.locate import model_digest
 from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
 
 TFIDF_DIM = 128
@@ -57,10 +56,8 @@ def parse_encoder(text: str) -> EncoderSpec:
             sentence-transformers folder, or a hub id ``owner/model`` with an optional ``@revision``. A folder that
             exists goes before a hub id of the same spelling.
 
-    Raises:
-        UnknownName: None of these; the nearest names are given.
-        UsageError: A folder without a model, or dimensions that are no number.
-        MissingExtra: ``minilm`` without its package.
+    Raises UnknownName for none of these, UsageError for a folder without a model or dimensions that are no number, and
+    MissingExtra for ``minilm`` without its package.
     """
     name, colon, digits = text.partition(":")
     if name == "tfidf":
@@ -72,13 +69,9 @@ def parse_encoder(text: str) -> EncoderSpec:
     if text == "minilm":
         return _local("minilm", "minilm", minilm_folder())
     folder = Path(text).expanduser()
-    if folder.is_dir():
+    if folder.is_dir() or text.startswith(("/", "./", "../", "~")):
         return _local("folder", str(folder), folder)
-    if text.startswith(("/", "./", "../", "~")):
-        hint = "give the folder of a sentence-transformers model (it holds modules.json), or tfidf or minilm"
-        raise UsageError("there is no such folder with a text encoder", where=text, hint=hint)
-    hub = _HUB.match(text)
-    if hub and not difflib.get_close_matches(text, _NAMED, n=1, cutoff=0.75):
+    if hub := _HUB.match(text):
         return EncoderSpec(kind="sentence-transformers", source="hub", model=hub["model"], revision=hub["revision"])
     raise UnknownName("encoder", text, [*_NAMED, "owner/model (hub id)", "a folder"])
 
@@ -95,7 +88,7 @@ def minilm_folder() -> Path:
 
 def _local(source: Literal["minilm", "folder"], model: str, folder: Path) -> EncoderSpec:
     if not (folder / "modules.json").is_file() and not (folder / "config.json").is_file():
-        what = "the folder holds no text encoder: neither modules.json nor config.json is there"
+        what = "there is no text encoder: neither modules.json nor config.json is in such a folder"
         hint = "give the folder of a sentence-transformers model, or tfidf or minilm"
         raise UsageError(what, where=str(folder), hint=hint)
     weights = model_digest(folder)

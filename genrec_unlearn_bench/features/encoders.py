@@ -7,16 +7,15 @@ the task as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.forget import ForgetSplit
-from genrec_unlearn_bench.data.items import TEXT_FIELDS, ItemTable
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.errors import BenchError, DataFault, DataMissing
+from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, minilm_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import derive
@@ -31,21 +30,6 @@ _BLOCK = 20_000
 """Texts projected at a time."""
 _SMALL = 200
 """Below so many texts a word counts even if only one text has it."""
-_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-_UNUSED = ["onnx/*", "openvino/*"]
-
-
-def encode_plain(
-    items: ItemTable,
-    spec: EncoderSpec,
-    fields: Sequence[str] = TEXT_FIELDS,
-    progress: Progress | None = None,
-    *,
-    device: str = "cpu",
-) -> NDArray[np.float32]:
-    """Embed the items' texts (``ItemTable.plain_text`` of the fields): [N, D] float32, rows of unit length, zero rows
-    where the text gave nothing."""
-    return encode_texts(items.plain_text(fields), spec, progress or Progress(), device)
 
 
 def encode_scrubbed(
@@ -53,9 +37,8 @@ def encode_scrubbed(
     split: ForgetSplit,
     plain: NDArray[np.float32],
     spec: EncoderSpec,
-    fields: Sequence[str] = TEXT_FIELDS,
-    progress: Progress | None = None,
-    *,
+    fields: Sequence[str],
+    progress: Progress,
     device: str = "cpu",
 ) -> NDArray[np.float32]:
     """Embed the items' texts with the task's concept taken out of them: [N, D'] float32.
@@ -65,25 +48,27 @@ def encode_scrubbed(
     scrubbing changed. Where it changed none, ``plain`` itself is returned.
 
     Args:
-        plain: What ``encode_plain`` returned for the same items, encoder and fields.
+        plain: The rows of the plain texts (``ItemTable.plain_text``) of the same items, by the same encoder.
     """
-    watch = progress or Progress()
     before, after = items.plain_text(fields), scrubbed_items(items, split).plain_text(fields)
     changed = [row for row, text in enumerate(before) if after[row] != text]
-    watch.note("texts_scrubbed", len(changed))
+    progress.note("texts_scrubbed", len(changed))
     if not changed:
         return plain
     if spec.kind == "tfidf":
-        return encode_texts(after, spec, watch)
+        return encode_texts(after, spec, progress)
     scrubbed = plain.copy()
-    scrubbed[changed] = encode_texts([after[row] for row in changed], spec, watch, device)
+    scrubbed[changed] = encode_texts([after[row] for row in changed], spec, progress, device)
     return scrubbed
 
 
 def encode_texts(
     texts: Sequence[str], spec: EncoderSpec, progress: Progress, device: str = "cpu"
 ) -> NDArray[np.float32]:
-    """[N, D] float32, unit rows. A pretrained encoder gets each distinct text once, cut to what its model takes."""
+    """[N, D] float32, rows of unit length, zero rows where the text gave nothing.
+
+    A pretrained encoder gets each distinct text once, cut to what its model takes.
+    """
     if spec.kind == "tfidf":
         return tfidf(texts, spec.dim or TFIDF_DIM, progress)
     if not texts:
@@ -106,8 +91,8 @@ def tfidf(texts: Sequence[str], dim: int, progress: Progress) -> NDArray[np.floa
     encodes, repeated ones included. So two lists of texts have two bases: rows of one call may be compared with each
     other, never with rows of another call.
 
-    Of more than ``LARGEST_FIT`` texts, so many at equal distances represent all: words, weights and components are
-    learnt from them, and all texts are projected in blocks. Memory then no longer grows with the words of a catalogue.
+    Of more than ``LARGEST_FIT`` texts, so many at equal distances are learnt from, and all are projected in blocks:
+    memory then no longer grows with the words of a catalogue.
 
     Words of a single text say nothing about which items are alike and are left out of larger catalogues. Signs are
     fixed by scikit-learn (the largest loading of each component is positive).
@@ -152,43 +137,24 @@ def _load_model(spec: EncoderSpec, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    folder = _folder(spec)
+    place = str(minilm_folder()) if spec.source == "minilm" else str(spec.model)
     try:
         # transformers would draw a bar of its own across ours.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         return SentenceTransformer(
-            str(folder), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
+            place,
+            device=device,
+            revision=spec.revision,
+            local_files_only=spec.source != "hub",
+            model_kwargs={"use_safetensors": True},
         )
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as fault:
         raise BenchError(
-            f"the text encoder cannot be loaded: {_first_line(fault)}",
-            where=spec.model if spec.source == "hub" else str(folder),
-            hint="it must be a sentence-transformers model with safetensors weights; minilm and tfidf always work",
+            f"the text encoder cannot be loaded: {' '.join(str(fault).split())[:300] or type(fault).__name__}",
+            where=place,
+            hint="it must be a sentence-transformers model with safetensors weights, in a folder or, where there is a "
+            "network, on the Hugging Face Hub; minilm (a package) and tfidf always work",
         ) from fault
-
-
-def _folder(spec: EncoderSpec) -> Path:
-    if spec.source == "minilm":
-        return minilm_folder()
-    if spec.source == "folder":
-        return Path(spec.model or "")
-    from huggingface_hub import snapshot_download
-
-    try:
-        # One look-up, no retries: without a network this fails at once, or finds what an earlier run has fetched.
-        model, revision = spec.model or "", spec.revision
-        return Path(snapshot_download(model, revision=revision, allow_patterns=_FILES, ignore_patterns=_UNUSED))
-    except (OSError, ValueError) as fault:
-        raise DataMissing(
-            f"the text encoder {spec.model!r} is not on this machine and could not be fetched: {_first_line(fault)}",
-            where=spec.key,
-            hint="check its name and the network; or give the folder of a downloaded model "
-            "(--encoder path/to/model); or take an encoder that needs no network: minilm (a package) or tfidf",
-        ) from fault
-
-
-def _first_line(fault: BaseException) -> str:
-    return (str(fault).strip().splitlines() or [type(fault).__name__])[0]
 
 
 def unit_rows(matrix: NDArray[Any]) -> NDArray[np.float32]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +23,6 @@ class ItemFeatures:
     """[N, D] of the texts without the task's concept, on which the encoder was fitted where it has to be."""
     encoder: str
     """Key of the encoder, as in the result record."""
-
-    @cached_property
-    def digest(self) -> str:
-        """blake2b-128 over both matrices; cached, as a million rows take seconds."""
-        state = hashlib.blake2b(digest_size=16)
-        for matrix in (self.plain, self.scrubbed):
-            state.update(np.ascontiguousarray(matrix, dtype="<f4").reshape(-1).data)
-        return state.hexdigest()
 
 
 def save_embeddings(rows: NDArray[np.float32], folder: Path) -> None:

@@ -194,7 +194,7 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
 def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
     from genrec_unlearn_bench.backbones.tiger import TigerConfig
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.formats.documents import read_index
+    from genrec_unlearn_bench.data.formats.records import read_index
     from genrec_unlearn_bench.data.locate import locate
     from genrec_unlearn_bench.pipeline.environment import resolve_device
     from genrec_unlearn_bench.pipeline.request import changed
@@ -209,9 +209,9 @@ def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress)
     config = changed(config, request.changes, where="--set")
     device = resolve_device(request.device)
     spec = find_dataset(reference.dataset, request.data_dir)
-    files = locate(spec, request.data_dir, progress).files
+    [index] = locate(spec, request.data_dir, progress).parts[reference.index]
     dataset: Dataset = StageContext(store, progress).load(dataset_stage(spec, request.data_dir, progress))
-    codes, sizes = read_index(files[reference.index], dataset.items.ids, whole=True)
+    codes, sizes = read_index(index, dataset.items.ids, whole=True)
     sids = from_index(codes, sizes)
     content = {
         "reference": reference.name,

@@ -29,7 +29,7 @@ from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.fields import JUNK_PRICE, normalise_brands
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions, RawData
+from genrec_unlearn_bench.data.splits import Interactions, RawData
 from genrec_unlearn_bench.seeding import numpy_generator
 
 __all__ = ["BRANDS", "CATEGORIES", "generate"]

@@ -152,7 +152,7 @@ def test_fields_that_are_one_text_are_split_and_unknown_ones_explained() -> None
         resolve(task(AttributeConcept(field="genre")), world)
     with pytest.raises(DataFault, match="has a categories value"):
         resolve(task(AttributeConcept()), world)
-    with pytest.raises(ConfigError, match="did you mean Horror"):
+    with pytest.raises(ConfigError, match="no item has the genres value 'Horor'"):
         resolve(task(AttributeConcept(field="genres", values=("Horor",))), world)
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.cleaning import clean, k_core
 from genrec_unlearn_bench.data.items import ItemTable
-from genrec_unlearn_bench.data.raw import Interactions
+from genrec_unlearn_bench.data.splits import Interactions, clean, k_core
 from genrec_unlearn_bench.errors import DataFault
 
 

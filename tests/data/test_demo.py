@@ -15,9 +15,9 @@ from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ForgetSplit
-from genrec_unlearn_bench.data.formats.reader import demo_files, read
-from genrec_unlearn_bench.data.raw import Interactions, RawData
-from genrec_unlearn_bench.data.splits import global_time
+from genrec_unlearn_bench.data.formats.reader import read
+from genrec_unlearn_bench.data.locate import locate
+from genrec_unlearn_bench.data.splits import Interactions, RawData, global_time
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.progress import Progress
 from tests.data.demo_world import BRANDS, CATEGORIES, generate
@@ -101,7 +101,7 @@ def popularity_hits(train: Examples, part: Examples, count: int) -> float:
 def test_the_data_are_pinned(raw: RawData) -> None:
     # Every shipped demo number depends on these bytes; a new digest means a new version of the demo tasks.
     assert digest(raw) == CONTENT
-    found = read(demo_files(), find_dataset("demo"), Progress())
+    found = read(locate(find_dataset("demo"), None, Progress()).parts, find_dataset("demo"), Progress())
     assert isinstance(found.log, Interactions)
     assert found.log.times is not None
     assert isinstance(raw.log, Interactions)

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.examples import Examples
-from genrec_unlearn_bench.data.frames import export_task
+from genrec_unlearn_bench.data.frames import Task, export_task
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.progress import Progress
@@ -20,7 +20,8 @@ def test_the_files_hold_the_task(tmp_path: Path) -> None:
     spec = find_dataset("demo")
     dataset = prepare(spec, None, Progress())
     split = resolve(find_task("demo-brand"), dataset)
-    rows = export_task(spec, dataset, split, tmp_path / "out")
+    task = Task(find_task("demo-brand"), dataset, split)
+    rows = export_task(spec, task, tmp_path / "out")
     ids = dataset.items.ids
 
     def examples(side: Examples, forget: bool) -> list[dict[str, object]]:
@@ -49,4 +50,4 @@ def test_the_files_hold_the_task(tmp_path: Path) -> None:
     assert split.manifest.digest in text
     assert dataset.manifest.digest in text
     # Again over the earlier one.
-    assert export_task(spec, dataset, split, tmp_path / "out") == rows
+    assert export_task(spec, task, tmp_path / "out") == rows

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset
-from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.fields import brand_key
-from genrec_unlearn_bench.data.formats.documents import read_index
 from genrec_unlearn_bench.data.formats.lines import read_lines
+from genrec_unlearn_bench.data.formats.records import read_index
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.splits import k_core
 from genrec_unlearn_bench.progress import Progress
 from tests.data.formats.files import read_as, write_lines
 
@@ -92,8 +92,8 @@ def test_undated_steam_reviews_stand_last() -> None:
 
 @pytest.mark.parametrize(("name", "distinct", "levels"), [("industrial", 3670, 3), ("instruments-letter", 9897, 4)])
 def test_published_semantic_ids(name: str, distinct: int, levels: int) -> None:
-    files = locate(find_dataset(name), None, Progress()).files
-    codes, sizes = read_index(files["index"], real(name).items.ids)
+    files = locate(find_dataset(name), None, Progress()).parts
+    codes, sizes = read_index(files["index"][0], real(name).items.ids)
     assert codes.shape[1] == levels
     assert len(np.unique(codes, axis=0)) == distinct
     assert max(sizes) <= 256

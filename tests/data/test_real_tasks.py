@@ -76,5 +76,5 @@ def test_shipped_tasks_come_to_what_they_came_to_before(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["industrial", "toys-2014", "sports-2014"])
 def test_amazon_files_without_prices_have_no_price_task(name: str) -> None:
-    with pytest.raises(DataFault, match="valid price"):
+    with pytest.raises(DataFault, match="have a number as price"):
         resolve(find_task(f"{name}-price"), prepared(name))

@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from genrec_unlearn_bench.data.catalogue import DatasetSpec, TextField, dump_spec, load_spec
+from genrec_unlearn_bench.config import parse_yaml
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, TextField, check_spec
 from genrec_unlearn_bench.data.formats import FormatName, discover, role_faults
 from genrec_unlearn_bench.data.items import TEXT_FIELDS
 from genrec_unlearn_bench.errors import ConfigError, DataFault
@@ -24,16 +25,17 @@ files:
 """
 
 
+def spec_of(text: str) -> DatasetSpec:
+    spec = parse_yaml(DatasetSpec, text, where="x.yaml")
+    check_spec(spec, "x.yaml")
+    return spec
+
+
 def faults(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        load_spec(text, "x.yaml")
+        spec_of(text)
     assert caught.value.where == "x.yaml"
     return caught.value.what
-
-
-def test_round_trip() -> None:
-    spec = load_spec(GOOD, "x.yaml")
-    assert load_spec(dump_spec(spec), "y.yaml") == spec
 
 
 def test_text_fields_are_those_of_the_item_table() -> None:
@@ -54,12 +56,12 @@ def test_files_stay_inside(name: str) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "https://"])
 def test_only_http(url: str) -> None:
-    assert "only http and https" in faults(GOOD.replace("https://example.org/s.tsv", url))
+    assert "url: String should match pattern" in faults(GOOD.replace("https://example.org/s.tsv", url))
 
 
 @pytest.mark.parametrize("name", ["Shop", "a b", "-a", "a--b", "a/b", ""])
 def test_names(name: str) -> None:
-    assert "lower-case letters" in faults(GOOD.replace("my-shop", f'"{name}"'))
+    assert "name: String should match pattern" in faults(GOOD.replace("my-shop", f'"{name}"'))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.data.examples import Examples, IntArray
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
-from genrec_unlearn_bench.data.splits import SplitParts, as_given, global_time, leave_one_out
+from genrec_unlearn_bench.data.splits import GivenPart, GivenRows, SplitParts, as_given, global_time, leave_one_out
 
 Row = tuple[int, tuple[int, ...], int]
 

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, BrandConcept, TaskSpec
 from genrec_unlearn_bench.features import encoders
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
-from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed, encode_texts
+from genrec_unlearn_bench.features.encoders import encode_scrubbed, encode_texts
 from genrec_unlearn_bench.progress import Progress
 from tests.data.worlds import dataset, item_table
 from tests.features.test_encoders import HUB, Counting, counting  # noqa: F401
@@ -36,8 +36,9 @@ def encode(
     shop: Dataset, kind: str, spec: EncoderSpec, *fields: str, progress: Progress | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The plain and the scrubbed rows of the shop's items."""
-    plain = encode_plain(shop.items, spec, fields, progress)
-    return plain, encode_scrubbed(shop.items, resolve(task(kind), shop), plain, spec, fields, progress)
+    watch = progress or Progress()
+    plain = encode_texts(shop.items.plain_text(fields), spec, watch)
+    return plain, encode_scrubbed(shop.items, resolve(task(kind), shop), plain, spec, fields, watch)
 
 
 def test_scrubbed_tfidf_rows_hold_nothing_of_the_concept(shop: Dataset) -> None:

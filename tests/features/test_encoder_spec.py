@@ -67,10 +67,10 @@ def test_wrong_names_are_explained(tmp_path: Path) -> None:
         parse_encoder("mini-lm")
     with pytest.raises(UnknownName, match="hub id"):
         parse_encoder("no such thing")
-    with pytest.raises(UsageError, match="no such folder"):
+    with pytest.raises(UsageError, match="there is no text encoder"):
         parse_encoder("./nowhere/model")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="holds no text encoder"):
+    with pytest.raises(UsageError, match="there is no text encoder"):
         parse_encoder(str(tmp_path / "empty"))
 
 

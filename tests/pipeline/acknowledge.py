@@ -42,13 +42,12 @@ _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "dataset": (
         *(
-            "data/cleaning.py",
             "data/dataset.py",
             "data/examples.py",
             "data/fields.py",
             "data/formats",
         ),
-        *("data/items.py", "data/prepare.py", "data/raw.py", "data/splits.py"),
+        *("data/items.py", "data/prepare.py", "data/splits.py"),
         "pipeline/stages/data.py",
     ),
     "task": (
@@ -113,7 +112,6 @@ NO_OUTCOME = (
         "data/download.py",
         "data/frames.py",
         "data/locate.py",
-        "data/source_files.py",
     ),
     *("backbones/__init__.py", "sids/health.py"),
     *("evaluation/catalogue.py", "evaluation/invariants.py", "evaluation/suites.py"),

@@ -19,14 +19,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genrec_unlearn_bench.data.cleaning import k_core
 from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.dataset import Dataset, content_digest, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.holdout import carve
 from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.scrub import scrubbed_items
-from genrec_unlearn_bench.data.splits import SplitParts
+from genrec_unlearn_bench.data.splits import SplitParts, k_core
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, TaskSpec
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.progress import Progress

@@ -24,8 +24,8 @@ TABLES = ("csv", "tsv", "parquet", "jsonl", "arrow")
 """Endings of tables, each of which may have ``.gz`` behind it."""
 
 
-def _role(name: str, *patterns: str, group: str | None = "", zipped: bool = True) -> Role:
-    both = tuple(form for pattern in patterns for form in ((pattern, f"{pattern}.gz") if zipped else (pattern,)))
+def _role(name: str, *patterns: str, group: str | None = "") -> Role:
+    both = tuple(form for pattern in patterns for form in (pattern, f"{pattern}.gz"))
     return Role(name, both, name if group == "" else group)
 
 
@@ -37,28 +37,28 @@ FORMATS: dict[FormatName, tuple[Role, ...]] = {
         _role("sequences", "sequences.tsv", group="interactions or sequences"),
     ),
     "amazon-2018": (_role("meta", "meta_*.json"), _role("reviews", "[!m]*_5.json", "[!m]*.json")),
-    "table": (
-        _role("interactions", *(f"interactions.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("items", *(f"items.{ending}" for ending in TABLES), group=None),
-        _role("train", *(f"train.{ending}" for ending in TABLES), group="interactions or train"),
-        _role("valid", *(f"valid.{ending}" for ending in TABLES), group=None),
-        _role("test", *(f"test.{ending}" for ending in TABLES), group=None),
+    "table": tuple(
+        _role(name, *(f"{name}.{ending}" for ending in TABLES), group=group)
+        for group, names in (("interactions or train", ("interactions", "train")), (None, ("items", "valid", "test")))
+        for name in names
     ),
     "recbole": (
-        _role("interactions", "*.inter", zipped=False),
-        _role("items", "*.item", group=None, zipped=False),
+        # Before ``*.inter``, which means these files as well.
+        _role("train", "*.train.inter", group="interactions or train"),
+        _role("valid", "*.valid.inter", group=None),
+        _role("test", "*.test.inter", group=None),
+        _role("interactions", "*.inter", group="interactions or train"),
+        _role("items", "*.item", group=None),
     ),
     "minionerec": (
-        _role("train", "train/*.csv", zipped=False),
-        _role("valid", "valid/*.csv", zipped=False),
-        _role("test", "test/*.csv", zipped=False),
-        _role("items", "index/*.item.json", zipped=False),
-        _role("index", "index/*.index.json", group=None, zipped=False),
+        *(_role(name, f"{name}/*.csv") for name in ("train", "valid", "test")),
+        _role("items", "index/*.item.json"),
+        _role("index", "index/*.index.json", group=None),
     ),
     "letter": (
-        _role("sequences", "*.inter.json", zipped=False),
-        _role("items", "*.item.json", group=None, zipped=False),
-        _role("index", "*.index.json", group=None, zipped=False),
+        _role("sequences", "*.inter.json"),
+        _role("items", "*.item.json", group=None),
+        _role("index", "*.index.json", group=None),
     ),
 }
 
@@ -82,14 +82,14 @@ def role_faults(format_name: FormatName, roles: list[str]) -> list[str]:
 def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
     """Find a format's files by their usual names: role -> path relative to ``folder``.
 
-    Raises:
-        DataFault: a needed file is missing, or several files could be meant.
+    Raises DataFault where a needed file is missing, or several files could be meant.
     """
     found: dict[str, str] = {}
     faults: list[str] = []
     for role in FORMATS[format_name]:
         for pattern in role.patterns:
-            matches = sorted(str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            there = (str(path.relative_to(folder)) for path in folder.glob(pattern) if path.is_file())
+            matches = sorted(set(there) - set(found.values()))
             if len(matches) > 1:
                 faults.append(f"{role.name}: several files could be meant: {', '.join(matches[:5])}")
             if matches:

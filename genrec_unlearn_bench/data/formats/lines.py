@@ -53,18 +53,15 @@ class Faults:
                 yield path, place, content
 
     def check(self, dropped: Counter[str] | None = None) -> None:
-        """Raise DataFault with the first faults if there was any.
-
-        Args:
-            dropped: Where faults are counted instead, as long as they are the smaller part.
-        """
+        """Raise DataFault with the first faults if there was any; with ``dropped``, count them there instead as long as
+        they are the smaller part."""
         if dropped is not None and self.count <= self.read / 2:
             dropped[f"line of {self.where.name} that cannot be used"] += self.count
         elif self.count:
             listing = "".join(f"\n  - {line}" for line in self.shown)
             more = f"\n  … and {self.count - len(self.shown)} more" if self.count > len(self.shown) else ""
-            plural = "fault" if self.count == 1 else "faults"
-            raise DataFault(f"{self.count} {plural} in the data:{listing}{more}", where=str(self.where), hint=self.hint)
+            what = f"{self.count} fault{'' if self.count == 1 else 's'} in the data:{listing}{more}"
+            raise DataFault(what, where=str(self.where), hint=self.hint)
 
 
 @contextmanager
@@ -79,8 +76,7 @@ def opened(path: Path) -> Iterator[Any]:
 def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """(line number from 1, text without its line end) of every line that is not blank.
 
-    Raises:
-        DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or a file that cannot be read.
+    Raises DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or no reading of the file.
     """
     number = 0
     empty = True
@@ -113,10 +109,8 @@ def json_object(text: str) -> dict[str, Any]:
     """One JSON object; raises BrokenLine with the reason."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as fault:
-        raise BrokenLine(f"broken JSON: {fault.msg} at column {fault.colno}") from None
-    except (ValueError, RecursionError):
-        raise BrokenLine("broken JSON: a number too long or a nesting too deep") from None
+    except (ValueError, RecursionError) as fault:
+        raise BrokenLine(f"broken JSON: {fault}") from None
     if not isinstance(value, dict):
         raise BrokenLine(f"a JSON object is expected, not {type(value).__name__}")
     return value

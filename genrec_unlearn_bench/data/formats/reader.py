@@ -4,16 +4,17 @@
   ``sequences.tsv`` (a user, a tab, and the user's items in order, separated by spaces).
 - ``table``: columns as the dataset's YAML maps them. Without items the catalogue is what occurs.
 - ``recbole``: atomic files. A ``token_seq`` is several values with spaces between them, titles alone are one text.
-  Columns of items that are no field of ours become attributes (``class`` of MovieLens).
+  Columns of items that are no field of ours become attributes (``class`` of MovieLens). Files of one split each hold
+  examples: ``item_id_list`` is the history of the target ``item_id``.
 - ``amazon-2018``: raw files of the McAuley lab, one JSON object a line. They are millions of lines long and somebody
   else's: lines that cannot be used are counted, and only a file that is mostly unusable is refused.
-- ``minionerec``: ready-made examples in three csv files, taken as they are: no filtering, no other split. There are no
-  dates, and train rows may stand in any order, so ``times`` is the row's rank (train before valid before test).
+- ``minionerec``: ready-made examples in three csv files, taken as they are. There are no dates, and train rows may
+  stand in any order, so ``times`` is the row's rank (train before valid before test).
 - ``letter``: LETTER and LC-Rec. Without ``item.json`` the catalogue is that of ``index.json``, or else what occurs, and
-  there is no metadata: such a set trains a recommender, but no concept can be named in it.
+  no concept can be named in it.
 
-All but Amazon's are read strictly: what is broken is reported with file and line, not skipped. Left out are only
-interactions with items that the catalogue does not have, as long as they are the smaller part.
+All but Amazon's are read strictly: what is broken is reported with file and line. Left out are only interactions with
+items that the catalogue does not have, as long as they are the smaller part.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from genrec_unlearn_bench.data.catalogue import Column, Columns, DatasetSpec, FileSpec
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.data.formats import documents, records
+from genrec_unlearn_bench.data.formats import records
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, Row, id_text, json_document, moment, read_lines
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows, Interactions, ItemColumns, RawData, literal
+from genrec_unlearn_bench.data.items import ItemColumns, literal
+from genrec_unlearn_bench.data.splits import GivenPart, GivenRows, Interactions, RawData
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 
@@ -44,8 +46,12 @@ UNKNOWN_ITEM = "interaction with an item that the catalogue does not have"
 LARGEST_UNKNOWN_SHARE = 0.5
 """Above this share, the files do not belong together."""
 _UNREAD_SHOWN = 20
-"""Fields of items that nothing reads: so many have a line of their own among what was dropped."""
+"""Fields of items that nothing reads: so many are listed among what was dropped."""
 _GIVEN = ("train", "valid", "test")
+TWO_PASSES = 5
+"""From this k-core on, interactions are read twice: of users and items that are too rare nothing stays in memory."""
+CELLS = 1 << 24
+"""Counters of the first pass, for users and for items; ids that share one are too many, never too few."""
 _FIELDS = ("title", "description", "brand", "price", "categories", "text")
 
 _OWN = Columns.model_validate(
@@ -73,7 +79,13 @@ _NOTES = {
     "demo": "synthetic: generated with seed 0; no item, brand or user is real",
     "minionerec": "rows as published, each with its own history; times are row ranks, as the source has no dates",
 }
-_ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp"}
+_HISTORY = "item_id_list"
+_ATOMIC_LOG = {
+    "user": "user_id",
+    "item": "item_id",
+    "time": "timestamp",
+    "history": {"from": _HISTORY, "split": " "},
+}
 _ATOMIC_ITEM = {
     **{name: name for name in ("title", "brand", "price", "categories", "description")},
     "item_id": "id",
@@ -84,21 +96,9 @@ _ATOMIC_ITEM = {
 }
 
 
-def demo_files() -> Files:
-    """The dataset ``demo`` that ships: 400 items of 40 brands, some 13,500 interactions of 1,500 users.
-
-    Synthetic, made by ``tests/data/demo_world.py``, which says what in it imitates real catalogues.
-    """
-    folder = Path(str(resources.files("genrec_unlearn_bench.tasks") / "datasets" / "demo"))
-    return {"items": (folder / "items.jsonl.gz",), "interactions": (folder / "interactions.tsv.gz",)}
-
-
 def read(files: Files, spec: DatasetSpec, progress: Progress) -> RawData:
-    """Read the files of a dataset.
-
-    Raises:
-        DataFault: Rows that cannot be used, all of a file at once, or mostly items that the catalogue does not have.
-    """
+    """Read the files of a dataset. Raises DataFault for rows that cannot be used, all of a file at once, or where most
+    items are not in the catalogue."""
     reader = _Reader(files, spec, progress)
     given = "train" in files
     roles = _GIVEN if given else [role for role in ("interactions", "reviews", "sequences") if role in files]
@@ -140,17 +140,18 @@ class _Reader:
         self.lenient = self.dropped if spec.format == "amazon-2018" else None
         self.users: dict[str, int] = {}
         self.items: dict[str, int] = {}
+        self.twice = spec.k_core >= TWO_PASSES and "interactions" in files
 
     def rows_of_log(self, role: str) -> _Part:
         path = self.files[role][0]
         if role == "sequences":
             names = ["user", "item"]
-            rows = documents.sequences(path) if self.spec.format == "letter" else _listings(path)
+            rows = records.sequence_documents(path) if self.spec.format == "letter" else _listings(path)
         else:
             names = [name for name in self.columns.interactions if name != ("time" if role in _GIVEN else "history")]
             rows = self._table(role, [column for name, column in self.columns.interactions.items() if name in names])
         users, items, times, histories, lengths = (array("q") for _ in range(5))
-        faults = Faults(path, self.hint)
+        faults, often, rare = Faults(path, self.hint), self._often() if self.twice else None, 0
         for file, line, cells in faults.usable(self.progress.track(role, rows)):
             row = dict(zip(names, cells, strict=True))
             (user, no_user), (item, no_item) = id_text(row["user"]), id_text(row["item"])
@@ -162,6 +163,8 @@ class _Reader:
                 faults.add(file, line, f"the timestamp {row['time']!r:.40} is not a whole number")
             elif history is None:
                 faults.add(file, line, "the history is no list of items")
+            elif often is not None and not often(user, item):
+                rare += 1
             else:
                 users.append(self.users.setdefault(user, len(self.users)))
                 items.append(self.items.setdefault(item, len(self.items)))
@@ -169,18 +172,38 @@ class _Reader:
                 histories.extend(self.items.setdefault(other, len(self.items)) for other in history)
                 lengths.append(len(history))
         faults.check(self.lenient)
+        if rare and not users:
+            what = f"no interactions are left of {rare} after {self.spec.k_core}-core filtering"
+            raise DataFault(what, where=str(path), hint="choose a smaller k")
+        self.dropped[f"interaction of a user or an item with fewer than {self.spec.k_core}"] += rare
         return _Part(*(np.array(column, dtype=np.int64) for column in (users, items, times, histories, lengths)))
 
+    def _often(self) -> Callable[[str, str], bool]:
+        """Count users and items in a first pass: whether a user's row of an item may be in the k-core."""
+        columns = [self.columns.interactions[name] for name in ("user", "item")]
+        users, items, k = bytearray(CELLS), bytearray(CELLS), min(self.spec.k_core, 255)
+
+        def cell(name: str) -> int:
+            return crc32(name.encode("utf-8", "surrogatepass")) % CELLS
+
+        for _, _, cells in self.progress.track("users and items", self._table("interactions", columns)):
+            if not isinstance(cells, BrokenLine):
+                for counts, value in zip((users, items), cells, strict=True):
+                    place = cell(id_text(value)[0])
+                    counts[place] = min(counts[place] + 1, k)
+        return lambda user, item: users[cell(user)] == k == items[cell(item)]
+
     def catalogue(self) -> ItemColumns:
-        """The items; where they have no file, those that occur. Lenient formats leave out items that do not."""
+        """The items; where they have no file, those that occur. Lenient formats, and two passes, leave out others."""
         columns, unread = ItemColumns(self.dropped), Counter[str]()
         role = "meta" if "meta" in self.files else "items"
         if role not in self.files:
-            for item_id in self._occurring():
+            occurring: Iterable[str] = json_document(self.files["index"][0]) if "index" in self.files else self.items
+            for item_id in records.in_order(occurring) if self.spec.format == "letter" else occurring:
                 columns.add(item_id)
             return columns
         path = self.files[role][0]
-        names, rows = list(documents.ITEM_FIELDS), documents.items(path)
+        names, rows = list(records.ITEM_FIELDS), records.item_documents(path)
         if self.spec.format not in ("minionerec", "letter"):
             asked = dict[str, Column]([*self.columns.items.items(), *self.columns.attributes.items()])
             names, rows = list(asked), self._table(role, asked.values(), unread)
@@ -192,23 +215,17 @@ class _Reader:
                 faults.add(file, place, f"the item's id {why}")
             elif item_id in columns.row:
                 faults.add(file, place, f"item {item_id!r} is in {places[columns.row[item_id]]} already")
-            elif self.lenient is not None and item_id not in self.items:
-                self.dropped["item without interactions"] += 1
+            elif (self.twice or self.lenient is not None) and item_id not in self.items:
+                outside = f"item outside the {self.spec.k_core}-core"
+                self.dropped[outside if self.twice else "item without interactions"] += 1
             else:
                 places.append(f"line {place}" if file == path else f"{file.name}:{place}")
                 own = {name: fields.pop(name) for name in self.columns.attributes}
                 columns.add(item_id, attributes=own, **fields)
         faults.check(self.lenient)
-        for place, (name, count) in enumerate(unread.most_common() if self.columns is _OWN else ()):
-            shown = place < _UNREAD_SHOWN
-            reason = f"field {name[:40]!r} of an item is not read" if shown else "further fields of items are not read"
-            self.dropped[reason] += count
+        for name, count in unread.most_common(_UNREAD_SHOWN) if self.columns is _OWN else ():
+            self.dropped[f"field {name[:40]!r} of an item is not read"] += count
         return columns
-
-    def _occurring(self) -> Iterable[str]:
-        if self.spec.format != "letter":
-            return self.items
-        return documents.in_order(json_document(self.files["index"][0]) if "index" in self.files else self.items)
 
     def _table(
         self, role: str, asked: Iterable[Column], unread: Counter[str] | None = None
@@ -278,9 +295,14 @@ def _item_list(value: object) -> list[str] | None:
 
 def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
     """What RecBole's names and types say; what ``columns`` of the dataset's YAML says goes before it."""
-    asked, log = spec.columns, records.atomic_types(files["interactions"][0])
-    dated = "timestamp" in log or spec.split == "global-time"
-    usual = {name: one for name, one in _ATOMIC_LOG.items() if name != "time" or dated}
+    asked, path = spec.columns, files["train" if "train" in files else "interactions"][0]
+    log = records.atomic_types(path)
+    if _HISTORY in log and "train" not in files:
+        what = f"the column {_HISTORY} makes every line an example, which needs files of its split"
+        raise DataFault(what, where=f"{path}:1", hint="give NAME.train.inter, NAME.valid.inter and NAME.test.inter")
+    needed = {"user", "item", *(("history",) if "train" in files else ())}
+    needed |= {"time"} if "timestamp" in log or spec.split == "global-time" else set()
+    usual = {name: one for name, one in _ATOMIC_LOG.items() if name in needed}
     interactions = {name: Column.model_validate(one) for name, one in usual.items()} | asked.interactions
     items, attributes = {}, {}
     named = {name for column in (*asked.items.values(), *asked.attributes.values()) for name in column.columns}

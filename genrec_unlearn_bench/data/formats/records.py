@@ -1,4 +1,5 @@
-"""Rows of table files (csv, tsv, RecBole's atomic files, parquet, jsonl, Arrow; ``.gz``) by the columns asked for.
+"""Rows of tables (csv, tsv, RecBole's atomic files, parquet, jsonl, Arrow; ``.gz``) by the columns asked for, and the
+JSON documents of MiniOneRec, LETTER and LC-Rec: the catalogue, whole sequences, and published semantic IDs.
 
 Text is read by pandas, parquet and Arrow are streamed by ``datasets``, without the copy that it would keep otherwise.
 The defaults of pandas turn a user ``NA`` into None and an item ``1e5`` into a float: here every cell is text, ``NA``
@@ -9,19 +10,38 @@ line by line, as one broken line there must not hide the others.
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from genrec_unlearn_bench.data.catalogue import Column, FileSpec
-from genrec_unlearn_bench.data.formats.lines import BrokenLine, Row, json_object, opened, read_lines
+from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.formats.lines import (
+    BrokenLine,
+    Faults,
+    Row,
+    json_document,
+    json_object,
+    opened,
+    read_lines,
+    whole_number,
+)
+from genrec_unlearn_bench.data.items import literal
 from genrec_unlearn_bench.errors import DataFault
 
 BATCH = 10_000
 """Rows in memory at a time."""
 HINT = "see columns and files in the dataset's YAML"
+ITEM_FIELDS = ("id", "title", "description", "brand", "price", "categories")
+MISSING_LEVEL = -1
+"""Padding behind the last code of an item with fewer levels than the longest one."""
+
+_TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
 ATOMIC = ("inter", "item")
 """Endings of RecBole's files, whose header says ``name:type``."""
 
@@ -29,11 +49,7 @@ ATOMIC = ("inter", "item")
 def rows(
     paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None = None
 ) -> Iterator[Row[list[object]]]:
-    """The values of the asked columns in every row of some files.
-
-    Args:
-        unread: Counts the fields that are not asked for.
-    """
+    """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for."""
     known = {name for column in asked for name in column.columns}
     for path in paths:
         for number, record in _records(path, file, asked):
@@ -176,3 +192,64 @@ def _streamed(path: Path, ending: str, asked: Sequence[Column]) -> Iterator[tupl
 def _unreadable(path: Path, form: str, fault: Exception, line: int) -> DataFault:
     what = " ".join(str(fault).split())[:300]
     return DataFault(f"not a readable {form} file: {what}", where=f"{path}, after line {line - 1}")
+
+
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Item ids by their number; those that are none come first."""
+    return sorted(ids, key=lambda item_id: (-1 if (number := whole_number(item_id)) is None else number, item_id))
+
+
+def item_documents(path: Path) -> Iterator[Row[list[object]]]:
+    """The values of ``ITEM_FIELDS`` of an ``item.json`` (item number -> fields), in the order of the numbers."""
+    document = json_document(path)
+    for item_id in in_order(document):
+        fields = document[item_id]
+        if not isinstance(fields, dict):
+            yield path, f"item {item_id!r}", BrokenLine("is no object")
+            continue
+        categories = literal(fields.get("categories"))
+        if isinstance(categories, str):
+            categories = [part.strip() for part in categories.split(",")]
+        yield path, f"item {item_id!r}", [item_id, *(fields.get(name) for name in ITEM_FIELDS[1:-1]), categories]
+
+
+def sequence_documents(path: Path) -> Iterator[Row[list[object]]]:
+    """User and item of an ``inter.json`` (user -> items in order)."""
+    for user, listed in json_document(path).items():
+        if not isinstance(listed, list):
+            yield path, f"user {user!r}", BrokenLine("has no list of items")
+            continue
+        for item in listed:
+            yield path, f"user {user!r}", [user, item]
+
+
+def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[IntArray, tuple[int, ...]]:
+    """Read the codes of the items ``ids``, in that order; the letter of a token names its level (a, b, c …).
+
+    Args:
+        whole: The index must name no other items: item numbers of a larger catalogue look alike.
+
+    Returns:
+        [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes (largest code + 1).
+
+    Raises:
+        DataFault: an item without tokens, or tokens that are none or skip a level; all of them at once.
+    """
+    document = json_document(path)
+    faults = Faults(path, "the index must belong to this catalogue; fetch both again")
+    codes: list[list[int]] = []
+    for item_id in ids:
+        tokens = document.get(item_id)
+        listed = tokens if isinstance(tokens, list) else []
+        matches = [_TOKEN.fullmatch(token) if isinstance(token, str) else None for token in listed]
+        row = [int(match[2]) for level, match in enumerate(matches) if match and match[1] == chr(ord("a") + level)]
+        if not row or len(row) != len(listed):
+            faults.add(path, f"item {item_id!r}", f"{tokens!r:.80} is no semantic ID like <a_1><b_2><c_3>")
+        codes.append(row)
+    if whole and len(document) > len(ids):
+        faults.add(path, "index", f"it names {len(document)} items, and the catalogue has {len(ids)}")
+    faults.check()
+    table = np.full((len(codes), max(map(len, codes), default=0)), MISSING_LEVEL, dtype=np.int64)
+    for index, row in enumerate(codes):
+        table[index, : len(row)] = row
+    return table, tuple(int(size) for size in table.max(axis=0, initial=MISSING_LEVEL) + 1)

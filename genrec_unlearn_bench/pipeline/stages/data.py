@@ -13,7 +13,7 @@ from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_ma
 from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
-from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed
+from genrec_unlearn_bench.features.encoders import encode_scrubbed, encode_texts
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext
 from genrec_unlearn_bench.progress import Progress
@@ -42,11 +42,11 @@ def data_stages(
 
     def encode(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items = inputs["dataset"].items
-        save_embeddings(encode_plain(items, encoder, fields, context.log(), device=resolved.device), folder)
+        save_embeddings(encode_texts(items.plain_text(fields), encoder, context.log(), resolved.device), folder)
 
     def encode_cleaned(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items, task, features = inputs["dataset"].items, inputs["task"], inputs["features"]
-        found = encode_scrubbed(items, task, features, encoder, fields, context.log(), device=resolved.device)
+        found = encode_scrubbed(items, task, features, encoder, fields, context.log(), resolved.device)
         save_embeddings(found, folder)
 
     # The encoder by its key, not by its fields: a model's folder counts by its content, wherever it lies.

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from genrec_unlearn_bench.backbones.sasrec_network import train_sequences
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
-from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
-from genrec_unlearn_bench.data.splits import as_given, leave_one_out
+from genrec_unlearn_bench.data.splits import GivenPart, GivenRows, as_given, leave_one_out
 
 WALKS = st.lists(st.lists(st.integers(0, 5), min_size=0, max_size=9), min_size=1, max_size=6)
 

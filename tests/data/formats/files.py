@@ -10,7 +10,7 @@ from pathlib import Path
 from genrec_unlearn_bench.data.catalogue import DatasetSpec
 from genrec_unlearn_bench.data.formats import FormatName
 from genrec_unlearn_bench.data.formats.reader import read
-from genrec_unlearn_bench.data.raw import RawData
+from genrec_unlearn_bench.data.splits import RawData
 from genrec_unlearn_bench.progress import Progress
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.data.formats.reader import UNKNOWN_ITEM
-from genrec_unlearn_bench.data.raw import Interactions
+from genrec_unlearn_bench.data.splits import Interactions
 from genrec_unlearn_bench.errors import DataFault
 from tests.data.formats.files import read_as, write, write_lines
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.data.catalogue import TableMapping, load_spec_file, read_yaml
+from genrec_unlearn_bench.data.catalogue import TableMapping, load_spec, read_yaml
 from genrec_unlearn_bench.data.prepare import import_folder
 from genrec_unlearn_bench.data.tasks import TaskSpec
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataFault
@@ -150,7 +150,7 @@ YAMLS = {
 }
 
 
-READERS = (partial(read_yaml, TableMapping), load_spec_file, partial(read_yaml, TaskSpec))
+READERS = (partial(read_yaml, TableMapping), load_spec, partial(read_yaml, TaskSpec))
 
 
 @pytest.mark.parametrize("read", READERS, ids=["mapping", "dataset", "task"])

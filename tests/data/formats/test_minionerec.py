@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.data.raw import GivenRows, RawData
+from genrec_unlearn_bench.data.splits import GivenRows, RawData
 from genrec_unlearn_bench.errors import DataFault
 from tests.data.formats.files import read_as, write
 

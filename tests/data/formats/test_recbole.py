@@ -14,7 +14,7 @@ from genrec_unlearn_bench.data.concepts import resolve
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.data.tasks import find_task
-from genrec_unlearn_bench.errors import DataFault
+from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 
 FILMS = {
@@ -65,6 +65,63 @@ def test_atomic_files_without_items_or_times(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("user_id:token", "who:token"))
     with pytest.raises(DataFault, match="no column user_id"):
         import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole", split="leave-one-out")
+
+
+GIVEN = {
+    "train": ["s1\ta b\tc", "s2\tb\ta", "s3\tc a b\ta"],
+    "valid": ["s1\ta b c\ta"],
+    "test": ["s2\tb a\tc", "s9\tc\tb"],
+}
+"""Sessions as RecBole augments them: who, what came before, and the target."""
+
+
+def sessions(folder: Path, between: str = " ", **changed: str) -> Path:
+    folder.mkdir()
+    for part, rows in GIVEN.items():
+        text = "\n".join(["session_id:token\titem_id_list:token_seq\titem_id:token", *rows]) + "\n"
+        (folder / f"shop.{part}.inter").write_text(changed.get(part, text).replace(" ", between))
+    (folder / "shop.item").write_text("item_id:token\ttitle:token_seq\na\tRed tent\nb\tStove\nc\tLamp\n")
+    return folder
+
+
+def by_session(split: str | None = None) -> TableMapping:
+    history = {"history": {"from": "item_id_list", "split": split}} if split else {}
+    return TableMapping.model_validate({"columns": {"interactions": {"user": "session_id", **history}}})
+
+
+@pytest.mark.parametrize("between", [None, ", "])
+def test_lists_of_items_are_histories_of_given_rows(tmp_path: Path, between: str | None) -> None:
+    folder = sessions(tmp_path / "shop", between or " ")
+    spec, found = import_folder(folder, "shop", Progress(), format_name="recbole", mapping=by_session(between))
+    assert (spec.split, found.manifest.users, found.items.ids) == ("as-given", 4, ("a", "b", "c"))
+    for part, rows in GIVEN.items():
+        examples = getattr(found, part)
+        names = [found.items.ids[target] for target in examples.targets]
+        histories = [[found.items.ids[item] for item in own if item >= 0] for own in examples.histories().items]
+        assert [f"{' '.join(own)}\t{name}" for own, name in zip(histories, names, strict=True)] == [
+            row.partition("\t")[2] for row in rows
+        ]
+    assert find_dataset("shop", folder).split == "as-given"
+
+
+def test_lists_of_items_that_cannot_be_used(tmp_path: Path) -> None:
+    def refused(name: str, said: str, **changed: str) -> None:
+        folder = sessions(tmp_path / name, **changed)
+        with pytest.raises(DataFault, match=said):
+            import_folder(folder, "shop", Progress(), format_name="recbole", mapping=by_session())
+
+    header = "session_id:token\titem_id_list:token_seq\titem_id:token\n"
+    refused("empty", r"shop\.valid\.inter:3: the history is no list", valid=f"{header}s1\ta b\tc\ns1\t\tc\n")
+    refused("target", r"shop\.test\.inter:2: the item is empty", test=f"{header}s1\ta b\t\n")
+    refused("absent", r"no column item_id_list", train="session_id:token\titem_id:token\ns1\ta\n")
+    for part in ("valid", "test"):
+        (tmp_path / "empty" / f"shop.{part}.inter").unlink()
+    with pytest.raises(ConfigError, match="need files train, valid and test"):
+        import_folder(tmp_path / "empty", "shop", Progress(), format_name="recbole", mapping=by_session())
+    (tmp_path / "empty" / "shop.train.inter").rename(tmp_path / "empty" / "shop.inter")
+    with pytest.raises(DataFault, match=r"item_id_list makes every line an example") as caught:
+        import_folder(tmp_path / "empty", "shop", Progress(), format_name="recbole", mapping=by_session())
+    assert str(caught.value.where).endswith("shop.inter:1")
 
 
 def movielens(folder: Path, users: int, films: int, each: int) -> None:

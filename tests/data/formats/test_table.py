@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +15,11 @@ import pytest
 
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, TableMapping, load_spec, packaged_datasets
 from genrec_unlearn_bench.data.dataset import Dataset
+from genrec_unlearn_bench.data.formats import reader, records
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
 from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing
 from genrec_unlearn_bench.progress import Progress
+from tests.data.test_spec import spec_of
 
 ITEMS = [
     {"item_id": f"p{row}", "title": f"Thing, {row}", "brand": "Acme" if row % 2 else "Bolt", "price": row + 0.5}
@@ -88,8 +91,7 @@ def test_every_form_gives_what_the_plain_folder_gives(tmp_path: Path, ending: st
     assert again.manifest.digest == plain(tmp_path / "plain").manifest.digest
     # What the import wrote reads as what it was given.
     shop_again = import_folder(tmp_path / "table", "my-table", Progress(), format_name="table", mapping=mapping())[0]
-    text = (tmp_path / "table" / "dataset.yaml").read_text()
-    assert load_spec(text, "dataset.yaml") == shop_again == spec
+    assert load_spec(tmp_path / "table" / "dataset.yaml") == shop_again == spec
     assert prepare(spec, tmp_path / "table", Progress()).manifest.digest == found.manifest.digest
 
 
@@ -175,30 +177,26 @@ columns: {interactions: {user: u, item: i}}
 def test_hub_files_are_fetched_once_and_at_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def listing(self: object, repo: str, *, repo_type: str, revision: str) -> list[str]:
+    def fetch(repo: str, *, repo_type: str, revision: str, allow_patterns: list[str], local_dir: Path) -> str:
         assert (repo, repo_type, revision[:4]) == ("lab/far", "dataset", "0123")
-        return ["README.md", "data/log-0.csv", "data/log-1.csv", "data/old/log-2.csv"]
+        asked.extend(allow_patterns)
+        for part in (0, 1):
+            path = Path(local_dir) / "data" / f"log-{part}.csv"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("u,i\n" + "".join(f"{user},{part}{item}\n" for user in "xy" for item in "ab"))
+        return str(local_dir)
 
-    def fetch(repo: str, name: str, *, repo_type: str, revision: str, local_dir: Path) -> str:
-        assert (repo, repo_type, revision[:4]) == ("lab/far", "dataset", "0123")
-        asked.append(name)
-        path = Path(local_dir) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("u,i\n" + "".join(f"{user},{name[-5]}{item}\n" for user in "xy" for item in "ab"))
-        return str(path)
-
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", listing)
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", fetch)
-    spec = load_spec(YAML, "far.yaml")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    spec = spec_of(YAML)
     found = prepare(spec, tmp_path, Progress())
-    assert asked == ["data/log-0.csv", "data/log-1.csv"]
+    assert asked == ["data/log-*.csv"]
     assert found.items.ids == ("0a", "0b", "1a", "1b")
     prepare(spec, tmp_path, Progress())
-    assert len(asked) == 2
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", lambda *args, **kwargs: ["README.md"])
+    assert len(asked) == 1
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **kwargs: "")
     with pytest.raises(DataMissing, match=r"lab/far has no file data/log-\*.csv at 0123456789ab"):
         prepare(spec, tmp_path / "b", Progress())
-    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_files", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(DataMissing, match="lab/far on the Hugging Face Hub: division by zero"):
         prepare(spec, tmp_path / "b", Progress())
     monkeypatch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
@@ -222,7 +220,7 @@ def test_contradictions_are_explained(change: dict[str, object], said: str) -> N
     import yaml
 
     with pytest.raises(ConfigError, match=said):
-        load_spec(yaml.safe_dump({**yaml.safe_load(YAML), **change}), "far.yaml")
+        spec_of(yaml.safe_dump({**yaml.safe_load(YAML), **change}))
 
 
 def test_neither_datasets_nor_encoders_are_imported_before_they_are_needed() -> None:
@@ -262,3 +260,77 @@ def test_amazon_2023_as_it_ships(tmp_path: Path) -> None:
     assert [str(price) for price in items.prices.tolist()] == ["12.5", "nan", "3.0", "nan"]
     assert items.categories[2] == ("Toys", "Ropes")
     assert items.descriptions[3] == "two parts"
+
+
+def large(folder: Path, ending: str = "csv", size: int = 3_000, rest: int = 27_000) -> Path:
+    """A 5-core of 3,000 interactions (200 users, 100 items) in a file of ten times as many."""
+    folder.mkdir()
+    core = [(f"u{row % 200}", f"p{(row * 7 + row // 200) % 100}") for row in range(size)]
+    once = [(f"once{row}", f"p{row % 100}" if row % 3 else f"rare{row}") for row in range(rest)]
+    mixed = sorted([*enumerate(core), *((row / 9, one) for row, one in enumerate(once))])
+    rows = [{"uid": u, "iid": i, "ts": t} for t, (_, (u, i)) in enumerate(mixed)]
+    table(folder, f"interactions.{ending}", rows)
+    named = [{"iid": i, "name": f"Thing {i}", "store": "Acme"} for i in dict.fromkeys(row["iid"] for row in rows)]
+    table(folder, f"items.{ending}", named)
+    return folder
+
+
+def five_core(folder: Path) -> Dataset:
+    columns = {
+        "interactions": MAP["columns"]["interactions"],
+        "items": {"id": "iid", "title": "name", "brand": "store"},
+    }
+    asked = mapping(columns=columns)
+    return import_folder(folder, "large", Progress(), format_name="table", mapping=asked, k_core=5)[1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_large_file_is_filtered_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    folder = large(tmp_path / "large", ending)
+    found = five_core(folder)
+    assert (found.manifest.users, len(found.items), found.manifest.interactions) == (200, 100, 3_000)
+    assert found.manifest.dropped == {
+        "interaction of a user or an item with fewer than 5": 27_000,
+        "item outside the 5-core": 9_000,
+    }
+    # Ids that share a counter stay for the second, exact filter.
+    monkeypatch.setattr(reader, "CELLS", 500)
+    crowded = five_core(folder)
+    assert crowded.manifest.dropped["interaction outside the 5-core"] > 1_000
+    monkeypatch.setattr(reader, "TWO_PASSES", 100)
+    assert found.manifest.digest == crowded.manifest.digest == five_core(folder).manifest.digest
+
+
+def test_memory_follows_what_survives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "BATCH", 100)
+    monkeypatch.setattr(reader, "CELLS", 1 << 16)
+    folders = [large(tmp_path / "core", size=1_500, rest=0), large(tmp_path / "large", size=1_500, rest=13_500)]
+    five_core(folders[0])
+
+    def peak(folder: Path) -> int:
+        tracemalloc.start()
+        five_core(folder)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    core, twice = map(peak, folders)
+    assert twice < 1.2 * core
+    monkeypatch.setattr(reader, "TWO_PASSES", 100)
+    assert peak(folders[1]) > 4 * core
+
+
+def test_faults_of_a_large_file_have_their_lines(tmp_path: Path) -> None:
+    folder = large(tmp_path / "large")
+    path = folder / "interactions.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:40], "once7,p1,noon\n", ",p1,7\n", *lines[40:]]))
+    with pytest.raises(DataFault, match="2 faults") as caught:
+        five_core(folder)
+    assert "interactions.csv:41: the timestamp 'noon'" in str(caught.value)
+    assert "interactions.csv:42: the user is empty" in str(caught.value)
+    path.write_text("".join([lines[0], *(line for line in lines if line.startswith("once"))]))
+    with pytest.raises(DataFault, match="no interactions are left of 27000 after 5-core"):
+        five_core(folder)
