@@ -71,7 +71,7 @@ bench results figures --kind pareto --task industrial-brand --width page --forma
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
 bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --out trec
-bench results pull https://example.org/leaderboard --task industrial-brand
+bench results pull https://example.org/mine.zip
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
 bench claims

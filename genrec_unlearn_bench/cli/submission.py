@@ -153,18 +153,15 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
-    from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
     from genrec_unlearn_bench.submissions.verification import published_sources
 
-    folders = [folder for _, folder in published_sources(leaderboard)]
-    if not folders:
+    if not published_sources(leaderboard):
         raise UsageError(
             f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
         )
     results = [one for part in load_published(leaderboard) for one in part.results]
     files = site_files(results, root=leaderboard)
-    files[INDEX] = site_index(folders, leaderboard)
     place = out or leaderboard / SITE
     counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:

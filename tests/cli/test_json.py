@@ -85,7 +85,10 @@ def documents(root: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]
     patch.setenv("GENREC_UNLEARN_BENCH_CACHE", str(root / "cache"))
     patch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
     for row in ROWS:
-        shutil.copytree(DEMO / row, root / "results/demo-brand/tiger" / row)
+        for place in ("results", "tree"):
+            shutil.copytree(DEMO / row, root / place / "demo-brand/tiger" / row)
+    (root / "tree/manifests").mkdir()
+    shutil.copy(DEMO.parents[1] / "manifests/demo-brand.json", root / "tree/manifests")
     replaced(patch)
     remembered()
     for words in plain_calls():
@@ -106,7 +109,6 @@ def printed(words: str, *more: str, code: int = 0) -> Any:
 def plain_calls() -> list[str]:
     kinds = ("tasks", "methods", "backbones", "datasets", "measurements", "metrics", "grids")
     things = ("demo-brand", "tracer", "retrain", "demo", "tiger", "probing", "hr@10", "smoke", "sports-brand")
-    run = "results/demo-brand/tiger/tracer"
     return [
         "run --task demo-brand --method tracer",
         "tune --task demo-brand --method tracer --tuned-dir tuned",
@@ -119,8 +121,7 @@ def plain_calls() -> list[str]:
         "results compare original tracer",
         "results compare original tracer --users",
         "results figures --kind pareto --format png",
-        f"results pull {run} --write-index",
-        f"results pull {run} --results-dir pulled",
+        "results pull tree --results-dir pulled",
         "leaderboard --results-dir results",
         "claims 1 17",
         "submission site --leaderboard .",
