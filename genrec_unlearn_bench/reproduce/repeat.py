@@ -1,4 +1,4 @@
-"""Repetition of a record: run its cell again from the record's own settings, and measure the noise of doing so.
+"""Repetition of a record: run its cell again from the record's own settings.
 
 Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is recomputed
 and measured again even where the cache holds it, as a copy would only agree with itself; what it is built on (dataset,
@@ -8,7 +8,6 @@ IDs, original, oracles) may come from the cache, whose keys say that it was made
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -25,16 +24,7 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods
-from genrec_unlearn_bench.reproduce.comparison import (
-    FEWEST,
-    NoiseFloor,
-    Redo,
-    Repetition,
-    compare,
-    read_floor,
-    same_setting,
-    write_floor,
-)
+from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.reproduce.isolated import run_isolated
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -49,39 +39,26 @@ SHORTEST_LIMIT, PATIENCE = 1800.0, 30.0
 
 
 class _RedoingStore(StageStore):
-    """A store that keeps stages of some names in another folder, so that what the cache holds of them is not found."""
+    """A store that keeps stages of some names in another one, so that what the cache holds of them is not found."""
 
-    def __init__(self, root: Path, progress: Progress, *, names: frozenset[str], aside: Path) -> None:
+    def __init__(self, root: Path, progress: Progress, names: frozenset[str], aside: Path) -> None:
         super().__init__(root, progress)
-        self._names, self._aside = names, aside
+        self._names, self._aside = names, StageStore(aside)
 
     def folder(self, name: str, key: str) -> Path:
-        if name not in self._names:
-            return super().folder(name, key)
-        return self._aside / name / key[:2] / key
+        return self._aside.folder(name, key) if name in self._names else super().folder(name, key)
 
     def work(self, name: str, key: str) -> Path:
-        if name not in self._names:
-            return super().work(name, key)
-        return self._aside / "unfinished" / name / key
+        return self._aside.work(name, key) if name in self._names else super().work(name, key)
 
 
 def repeat_record(
-    record: RunRecord,
-    *,
-    cache_dir: Path,
-    progress: Progress,
-    redo: Redo = "row",
-    floor: NoiseFloor | None = None,
-    isolated: Isolation | None = None,
-    **settings: Any,
+    record: RunRecord, *, cache_dir: Path, progress: Progress, isolated: Isolation | None = None, **settings: Any
 ) -> Repetition:
     """Run the cell of a record again and compare the outcome with it.
 
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
-        redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
-        floor: The record's noise floor for that ``redo``.
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
@@ -100,12 +77,8 @@ def repeat_record(
             f"{record.environment.git_commit or 'unknown'}",
         )
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
-        aside = Path(place)
-        request = request_of(record, results_dir=aside / "results", **settings)
-        store = StageStore(aside / "cache", progress)
-        own = _own(record) if redo == "row" else None
-        if own is not None:
-            store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
+        request = request_of(record, results_dir=Path(place) / "results", **settings)
+        store = _RedoingStore(cache_dir, progress, _own(record), Path(place) / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
         if isolated is None:
@@ -113,50 +86,7 @@ def repeat_record(
         else:
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
             done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
-    return compare(record, done.record, floor=floor, own=own)
-
-
-def measure_floor(
-    folder: Path,
-    record: RunRecord,
-    count: int,
-    repeat: Callable[[NoiseFloor | None], Repetition],
-    *,
-    redo: Redo,
-    progress: Progress,
-) -> tuple[NoiseFloor, Repetition]:
-    """Repeat until there are ``count`` repetitions, at least once; returns the floor and the last repetition by it.
-
-    What an interrupted call has measured counts.
-
-    Args:
-        folder: Of the record; the floor is written there after every repetition.
-        repeat: Repeats the run and compares it with the record, by the floor that is given.
-
-    Raises:
-        UsageError: The record is of a CPU, too few repetitions are asked for, or this is another environment.
-        StorageError: The floor cannot be written.
-    """
-    if record.environment.device == "cpu":
-        raise UsageError(
-            "the run was made on a CPU, where the same bits are required: there is no noise to measure",
-            where=str(folder),
-            hint="leave out --floor",
-        )
-    if count < FEWEST:
-        raise UsageError(f"{count} repetitions say nothing about a spread", hint=f"--floor {FEWEST} or more")
-    floor = read_floor(folder, record, redo)
-    while True:
-        done = repeat(floor)
-        if not same_setting(record, done.now):
-            what = "this is another environment than the record's, and its noise says nothing about the record"
-            raise UsageError(what, hint="measure it on the machine kind and with the packages of the record")
-        earlier = floor.repetitions if floor is not None else ()
-        floor = NoiseFloor(key=record.key, repetitions=(*earlier, done.now.metrics))
-        write_floor(folder, floor, redo)
-        progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
-        if floor.runs >= count:
-            return floor, compare(record, done.now, floor=floor, own=done.own)
+    return compare(record, done.record)
 
 
 def request_of(
@@ -220,13 +150,7 @@ def _method(record: RunRecord, given: str | None) -> str:
 
 def _encoder(key: str) -> str:
     """The ``--encoder`` value for an encoder's key in a record. Raises UsageError where only its content is known."""
-    kind, _, rest = key.partition(":")
-    if kind == "tfidf":
-        return key
-    model, _, weights = rest.partition("#")
-    word = model.removesuffix("@main")
-    # Weights that a record knows by their content lay in a folder, but for those that the extra brings along.
-    if not weights or word == "minilm":
+    for word in (key, key.partition(":")[2].partition("#")[0].removesuffix("@main")):
         with suppress(UnknownName):
             if parse_encoder(word).key == key:
                 return word

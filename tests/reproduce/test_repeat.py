@@ -71,9 +71,9 @@ def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) -> None:
+def test_everything_is_made_anew_in_an_empty_cache(trained: Bench, tmp_path: Path) -> None:
     told = Told()
-    done = again(trained.run("popularity").record, trained, told, redo="all")
+    done = repeat_record(trained.run("popularity").record, cache_dir=tmp_path, progress=told)
     assert done.matches
     assert done.reused == ()
     assert {"dataset", "original", "retrain"} <= set(told.computed)
