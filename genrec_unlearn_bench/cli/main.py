@@ -151,7 +151,7 @@ class Bench(TyperGroup):
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
     *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir", "skip_broken"),
-    *("protocol", "standalone", "bib", "history", "user", "ids", "test_rows", "beam", "compare", "every"),
+    *("protocol", "standalone", "bib", "history", "user", "ids", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""
 

@@ -32,7 +32,6 @@ Target = Annotated[
 ]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
-TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
@@ -44,7 +43,6 @@ def reproduce(
     minutes: Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)] = None,
     set_: Changes = None,
     seed: Annotated[int, Option(help="Training seed.", min=0)] = 0,
-    test_rows: TestRows = 2000,
     device: options.Device = "auto",
     threads: RunThreads = None,
     data_dir: options.DataDir = None,
@@ -83,7 +81,7 @@ def reproduce(
     reference = reproduction.find_reference(name)
     if minutes == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
-    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed, "test_rows": test_rows}
+    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed}
     request = reproduction.ReproductionRequest(reference=reference, changes=overrides(set_ or []), **shared)
     with open_store(cache_dir) as (store, progress):
         return _record_card(*reproduction.reproduce(request, store, progress))
@@ -100,8 +98,8 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     view = {
         "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
         "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
-        "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
-        "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
+        "measured": f"{record.test_rows} test rows, beam {reference.beam}",
+        "time": f"{record.train_seconds / 60:.1f} min of training",
         "verdict": verdict,
         "record": str(folder),
         "comparisons": [
@@ -109,7 +107,6 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
                 "metric": one.metric,
                 "published": f"{one.published:.4f}",
                 "ours": f"{one.measured:.4f}",
-                "ours, by item": f"{one.items:.4f}",
                 "distance": f"{one.distance:+.1%}",
                 f"within {reference.tolerance:.0%}": "yes" if one.within else "no",
             }
@@ -120,9 +117,7 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     return card(reference.title, content, reference.source, view=view)
 
 
-def _repeat(
-    text: str, results_dir: Path, cache_dir: Path | None, settings: dict[str, Any], *, sandbox: bool
-) -> Output:
+def _repeat(text: str, results_dir: Path, cache_dir: Path | None, settings: dict[str, Any], *, sandbox: bool) -> Output:
     """Repeat a run and print the comparison; exit code 1 where it does not hold.
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.

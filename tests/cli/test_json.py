@@ -217,7 +217,7 @@ def submission_documents(root: Path) -> Iterator[tuple[str, Any]]:
     yield "submission reproduce RUN", printed(f"submission reproduce {place}")
     shorter = [word for name, value in TINY.items() for word in ("--set", f"{name}={value}")]
     data = ("--data-dir", str(write_world(root / "letter")), "--threads", "1", "--device", "cpu")
-    pace = ("--minutes", "1e-9", "--test-rows", "10", "--results-dir", "trained")
+    pace = ("--minutes", "1e-9", "--results-dir", "trained")
     yield "submission reproduce NAME", printed("submission reproduce letter-instruments", *data, *shorter, *pace)
 
 
