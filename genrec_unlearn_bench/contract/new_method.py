@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import METHOD_PACKAGE, methods
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -48,12 +48,12 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
             hint="leave out --in-tree (--out says where the files go), or clone the repository",
         )
     place = folder or Path()
-    method = root / "methods" / f"{module}.py" if root else place / f"{module}.py"
-    test = root / "tests" / "methods" / f"test_{module}.py" if root else place / f"test_{module}.py"
-    existing = [str(path) for path in (method, test) if path.exists()]
-    if existing:
-        where = " and ".join(existing)
-        raise UsageError("nothing is overwritten", where=where, hint="choose another name, or remove it")
+    method = (root / "methods" if root else place) / f"{module}.py"
+    test = (root / "tests" / "methods" if root else place) / f"test_{module}.py"
+    if existing := [str(path) for path in (method, test) if path.exists()]:
+        raise UsageError(
+            "nothing is overwritten", where=" and ".join(existing), hint="choose another name, or remove it"
+        )
     words = {
         "name": name,
         "module": module,
@@ -61,11 +61,10 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
         "title": name.replace("-", " ").capitalize(),
     }
     texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
-    _check_class(words["cls"], texts[0])
+    if clash := re.search(rf"^(?:from|import)\b.*\b({words['cls']}(?:Config)?)\b", texts[0], re.MULTILINE):
+        raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
     for path, text in zip((method, test), texts, strict=True):
-        with guarded(path, "--out"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        atomic_text(path, text, "--out")
     return MethodFiles(method, test, name if in_tree else str(method))
 
 
@@ -80,12 +79,9 @@ def clone_root() -> Path | None:
 
 
 def _check_name(name: str, module: str, *, in_tree: bool) -> None:
-    if not NAME.fullmatch(name):
-        near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-")
-        hint = f"for example {near if NAME.fullmatch(near) else 'my-method'}"
-        raise UsageError(f"{name!r} is no name of a method: small letters, digits and single hyphens", hint=hint)
-    if len(name) > MAX_LENGTH:
-        raise UsageError(f"{name!r} has {len(name)} characters, {MAX_LENGTH} are allowed", hint="shorten it")
+    if not NAME.fullmatch(name) or len(name) > MAX_LENGTH:
+        what = f"{name!r} is no name of a method: small letters, digits and single hyphens, at most {MAX_LENGTH}"
+        raise UsageError(what, hint="such as my-method")
     if name in methods():
         raise UsageError(f"there is a method {name!r} already", hint="choose another name (bench ls methods)")
     # A file of that name in the working folder is found as well; it is reported as existing, not as installed.
@@ -93,11 +89,6 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
     if hides or keyword.iskeyword(module) or keyword.issoftkeyword(module):
         what = f"{module}.py would hide an installed module or a word of Python"
         raise UsageError(what, hint=f"for example {name}-unlearning")
-
-
-def _check_class(name: str, text: str) -> None:
-    if clash := re.search(rf"^(?:from|import)\b.*\b({name}(?:Config)?)\b", text, re.MULTILINE):
-        raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
 
 
 def _rendered(part: str, words: Mapping[str, str], *, in_tree: bool, year: int) -> str:

@@ -117,13 +117,13 @@ def test_nothing_is_overwritten(tmp_path: Path, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("MyMethod", "for example my-method"),
-        ("my_method", "for example my-method"),
-        ("my--method", "for example my-method"),
-        ("../mine", "for example mine"),
+        ("MyMethod", "such as my-method"),
+        ("my_method", "such as my-method"),
+        ("my--method", "such as my-method"),
+        ("../mine", "such as my-method"),
         ("1st", "small letters, digits and single hyphens"),
         ("Méthode", "small letters"),
-        ("a" * 25, "has 25 characters"),
+        ("a" * 25, "at most 24"),
         ("tracer", "there is a method 'tracer' already"),
         ("tracer-no-mask", "already"),
         ("retrain", "already"),
