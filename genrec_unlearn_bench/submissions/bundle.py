@@ -41,7 +41,6 @@ class Check(NamedTuple):
 
     title: str
     hint: str = ""
-    """How to fix what it finds, where a finding does not say it better."""
     of: str = ""
     find: Find | None = None
 
@@ -49,7 +48,7 @@ class Check(NamedTuple):
 CHECKS = {
     "files": Check("files are safe, small and where they belong"),
     "submission": Check("submission.yaml is complete"),
-    "records": Check("every record fits its schema"),
+    "records": Check("every record and manifest fits its schema"),
     "table": Check("per-user tables can be read", "run the cell again with this version of the suite"),
     "claim": Check(
         "verification.json is of this content", "make it anew with `bench submission verify PATH --write`, or remove it"
@@ -117,13 +116,12 @@ class Bundle:
 
     def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]] | None:
         """A result's per-user table and its withheld families; None for a diverged run without. Raises Refused."""
-        path, hint = result.table_path, CHECKS["table"].hint
-        if result.record.per_user_digest and path not in self.inventory.digests:
-            raise Refused("the per-user table is missing", where=path, hint=hint)
-        if not result.record.per_user_digest and not result.record.diverged:
-            what = "nothing was measured, and the run is not said to have diverged"
-            raise Refused(what, where=result.place, hint=hint)
-        return read_table((self.root / path).read_bytes(), path) if result.record.per_user_digest else None
+        path = result.table_path
+        if path in self.inventory.digests:
+            return read_table((self.root / path).read_bytes(), path)
+        if not result.record.diverged:
+            raise Refused("there is no table of a run that has not diverged", where=path, hint=CHECKS["table"].hint)
+        return None
 
 
 @contextmanager
@@ -150,7 +148,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
         leaderboard: Its folder; None means the installation's.
     """
     inventory = take_inventory(root)
-    faults: dict[str, list[Fault]] = {"files": list(inventory.faults), "submission": [], "records": [], "manifests": []}
+    faults: dict[str, list[Fault]] = {"files": list(inventory.faults), "submission": [], "records": []}
     spec = None
     if SPEC in inventory.digests:
         try:
@@ -169,7 +167,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             elif folder == MANIFESTS:
                 manifests[name.removesuffix(".json")] = _model(TaskManifest, root, path)
         except Refused as fault:
-            faults["records" if name == RECORD else "manifests"].append(fault.fault)
+            faults["records"].append(fault.fault)
     return Bundle(
         root=root,
         inventory=inventory,
@@ -188,10 +186,5 @@ def _model(model: type[M], root: Path, path: str) -> M:
         return model.model_validate(content)
     except ValidationError as fault:
         first = fault.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
-        raise Refused(
-            f"the file does not fit its schema: {place}: {first['msg']}{more}",
-            where=path,
-            hint="publish it with `bench submission new` from the results of `bench run`",
-        ) from None
+        what = f"the file does not fit its schema: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise Refused(what, where=path, hint="publish it with `bench submission new`") from None

@@ -11,13 +11,11 @@ import os
 import re
 import shutil
 import stat
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from genrec_unlearn_bench.files import file_digest, folder_digest, guarded, storage_error
 from genrec_unlearn_bench.submissions.plain_text import Fault, Refused
@@ -30,85 +28,24 @@ FILES = 8000
 TOTAL_BYTES = 512 << 20
 """All files together, unpacked."""
 ARCHIVE_BYTES = 256 << 20
-TEXT_BYTES = 256 << 10
-"""submission.yaml and a method file."""
-RECORD_BYTES = 4 << 20
-"""A result.json or verification.json."""
+SIZES = {".yaml": 256 << 10, ".py": 256 << 10, ".json": 4 << 20}
+"""Bytes of one file by its ending."""
 FILE_BYTES = 32 << 20
-"""Any other file; the largest is an unabridged per-user table of a million rows."""
+"""Of any other file; the largest is an unabridged per-user table of a million rows."""
 PATH_LENGTH, PATH_DEPTH = 300, 8
 
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}(?<!\.)\Z")
+_PART = re.compile(r"(?!(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$))[a-z0-9][a-z0-9_.+-]{0,119}(?<!\.)\Z", re.IGNORECASE)
 """One part of a path: plain letters, so that it means the same on every system. A method may be named ``flat+``."""
-_RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$", re.IGNORECASE)
 _CELL = r"([A-Za-z0-9_.+-]+/){4}(result\.json|per_user\.parquet|measurements/[a-z0-9-]+\.csv)"
 _SUBMISSION = re.compile(
     rf"^(submission\.yaml|verification\.json|method\.py|manifests/[a-z0-9_.-]+\.json|results/{_CELL})$"
 )
 _TREE = re.compile(rf"^(README\.md|verification\.json|manifests/[a-z0-9_.-]+\.json|{_CELL})$")
 _PACK = "pack the folder with `bench submission new`"
-_SMALLER = "withhold columns (--withhold similarity)"
+_SMALLER = "withhold columns (--withhold similarity), or submit in parts"
 
 
-def unsafe(path: str) -> Fault | None:
-    """The fault of a relative path as it is written in an archive or a folder, if any."""
-    parts = path.replace("\\", "/").split("/")
-    odd = any(not _PART.match(part) or _RESERVED.match(part) for part in parts)
-    for wrong, what, hint in (
-        (path.startswith(("/", "\\")), "is an absolute path", _PACK),
-        (re.match(r"^[A-Za-z]:", path), "begins with a drive letter", _PACK),
-        (".." in parts, "leads out of the folder (..)", _PACK),
-        ("\\" in path, "holds a backslash", _PACK),
-        (len(path) > PATH_LENGTH or len(parts) > PATH_DEPTH, "is too long or too deep", _PACK),
-        (odd, "holds characters that do not mean the same on every system", "use letters, digits, and . _ + -"),
-    ):
-        if wrong:
-            return Fault(what=f"the name {what}", where=ascii(path[:PATH_LENGTH])[1:-1], hint=hint)
-    return None
-
-
-def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
-    seen: dict[str, str] = {}
-    for path in paths:
-        first = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
-        if first is not path:
-            what = "the name is there twice" if first == path else f"the name differs from {first!a} in case alone"
-            yield Fault(what=what, where=ascii(path)[1:-1], hint="keep one of the two")
-
-
-def _layout_fault(path: str, *, tree: bool) -> Fault | None:
-    if (_TREE if tree else _SUBMISSION).match(path):
-        return None
-    if tree and path.endswith(("losses.jsonl", "/manifest.json")):
-        what = "this is a result as `bench run` wrote it, not in its published form"
-        return Fault(what=what, where=path, hint="publish it with `bench submission new`, and verify that")
-    layout = "submission.yaml, method.py, verification.json and results/<task>/<backbone>/<method>/<run>/"
-    layout = "manifests/<task>.json and <task>/<backbone>/<method>/<run>/" if tree else layout
-    what = "there is a file that has no place here"
-    return Fault(what=what, where=path, hint=f"remove it; what belongs here: {layout}")
-
-
-def _kind_fault(path: str, mode: int, size: int) -> Fault | None:
-    limit = _size_limit(path)
-    for wrong, what, hint in (
-        (stat.S_ISLNK(mode), "there is a link", "put the file itself there"),
-        (stat.S_IFMT(mode) not in (0, stat.S_IFREG), "there is something that is no file", "remove it"),
-        (mode & 0o111 and os.name != "nt", "there is an executable file", f"chmod -x {path}"),
-        (size > limit, f"a file is too large: {size} bytes, at most {limit}", _SMALLER),
-    ):
-        if wrong:
-            return Fault(what=what, where=path, hint=hint)
-    return None
-
-
-def _size_limit(path: str) -> int:
-    if path.endswith((".yaml", ".py")):
-        return TEXT_BYTES
-    return RECORD_BYTES if path.endswith(("result.json", "verification.json")) else FILE_BYTES
-
-
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(NamedTuple):
     """The files that are safe to read, by path, and everything that is wrong with the folder."""
 
     digests: Mapping[str, str]
@@ -117,30 +54,56 @@ class Inventory:
 
 def take_inventory(root: Path) -> Inventory:
     """Look at every entry below ``root``, without following a link, and digest the files that are safe to read."""
-    tree = not (root / SPEC).is_file()
+    layout = _SUBMISSION if (root / SPEC).is_file() else _TREE
     digests: dict[str, str] = {}
     faults: list[Fault] = []
     total = 0
     for number, (path, status) in enumerate(_entries(root, "")):
-        if number == FILES:
-            faults.append(Fault(what=f"there are more than {FILES} files", where=".", hint="submit in parts"))
-            break
-        fault = unsafe(path) or _kind_fault(path, status.st_mode, status.st_size) or _layout_fault(path, tree=tree)
+        fault = _fault(path, status.st_mode, status.st_size)
+        if fault is None and not layout.match(path):
+            hint = "remove it; what `bench run` wrote is published with `bench submission new`"
+            fault = Fault(what="there is a file that has no place here", where=path, hint=hint)
         total += status.st_size
-        if fault is None and total > TOTAL_BYTES:
-            what = f"the files have more than {TOTAL_BYTES >> 20} MiB in all"
-            fault = Fault(what=what, where=path, hint=_SMALLER)
-        if fault is not None:
-            faults.append(fault)
-        else:
+        if number >= FILES or total > TOTAL_BYTES:
+            what = f"there are more than {FILES} files, or more than {TOTAL_BYTES >> 20} MiB in all"
+            faults.append(Fault(what=what, where=path, hint=_SMALLER))
+            break
+        if fault is None:
             digests[path] = file_digest(root / path)
-    faults += _colliding(sorted(digests))
-    return Inventory(dict(sorted(digests.items())), tuple(faults))
+        else:
+            faults.append(fault)
+    return Inventory(dict(sorted(digests.items())), (*faults, *_colliding(sorted(digests))))
 
 
 def content_digest(digests: Mapping[str, str]) -> str:
     """One digest of everything but the verification itself."""
     return folder_digest({path: digest for path, digest in digests.items() if path != VERIFICATION})
+
+
+def _fault(path: str, mode: int, size: int, *, folder: bool = False) -> Fault | None:
+    """What is wrong with an entry of a folder or an archive, if anything."""
+    parts = path.split("/")
+    plain = len(path) <= PATH_LENGTH and len(parts) <= PATH_DEPTH and all(map(_PART.match, parts))
+    limit = SIZES.get(Path(path).suffix, FILE_BYTES)
+    what = ""
+    if not plain:
+        what = "a name leads elsewhere, is too long or too deep, or does not mean the same on every system"
+    elif stat.S_IFMT(mode) not in (0, stat.S_IFDIR if folder else stat.S_IFREG):
+        what = "there is a link, or something else that is no file"
+    elif not folder and mode & 0o111 and os.name != "nt":
+        what = "there is an executable file"
+    elif size > limit:
+        what = f"a file is too large: {size} bytes, at most {limit}"
+    return Fault(what=what, where=ascii(path[:PATH_LENGTH])[1:-1], hint=_PACK) if what else None
+
+
+def _colliding(paths: Iterable[str]) -> Iterator[Fault]:
+    seen = set[str]()
+    for path in paths:
+        if path.casefold() in seen:
+            what = "a name is there twice, or differs from another one in case alone"
+            yield Fault(what=what, where=path, hint="keep one of the two")
+        seen.add(path.casefold())
 
 
 def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -156,18 +119,12 @@ def _entries(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
             yield path, entry.stat(follow_symlinks=False)
 
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest date a zip file can hold."""
-_PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_UNUSUAL = 0x1 | 0x20 | 0x40
-"""Flags of an entry: encrypted, patch data, strongly encrypted."""
-
-
 def pack(folder: Path, target: Path) -> None:
     """Write every file of a folder, under the folder's name, to a zip file. Raises StorageError."""
     with guarded(target, "--out"), zipfile.ZipFile(target, "w") as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
-            info = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}", _EPOCH)
+            # Without a date, which would be the earliest that a zip file can hold.
+            info = zipfile.ZipInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
             info.create_system = 3
             info.external_attr = (stat.S_IFREG | 0o644) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
@@ -177,55 +134,35 @@ def pack(folder: Path, target: Path) -> None:
 def unpack(archive: Path, target: Path) -> Path:
     """Unpack into the empty folder ``target``; returns the folder that holds the submission. Raises Refused."""
     name = archive.name
-    if archive.stat().st_size > ARCHIVE_BYTES:
-        raise Refused(f"the archive is larger than {ARCHIVE_BYTES >> 20} MiB", where=name, hint=_SMALLER)
     try:
-        with _reading(name):
-            opened = zipfile.ZipFile(archive)
-        with opened:
+        with zipfile.ZipFile(archive) as opened:
             infos = opened.infolist()
-            if len(infos) > FILES:
-                raise Refused(f"the archive holds {len(infos)} files, more than {FILES}", where=name, hint=_PACK)
-            files = [info for info in infos if _check(info)]
+            total = sum(info.file_size for info in infos)
+            if archive.stat().st_size > ARCHIVE_BYTES or len(infos) > FILES or total > TOTAL_BYTES:
+                what = f"the archive holds {len(infos)} files of {total >> 20} MiB, more than {FILES} or "
+                raise Refused(f"{what}{TOTAL_BYTES >> 20} MiB", where=name, hint=_SMALLER)
+            files = [info for info in infos if not info.is_dir()]
+            for info in infos:
+                path, mode = info.filename.removesuffix("/"), info.external_attr >> 16
+                if fault := _fault(path, mode, info.file_size, folder=info.is_dir()):
+                    raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise Refused("the archive cannot be read: it is packed in an unusual way", where=path, hint=_PACK)
             for fault in _colliding(info.filename for info in files):
-                raise Refused(fault.what, where=f"{name}: {fault.where}", hint=fault.hint)
-            if sum(info.file_size for info in files) > TOTAL_BYTES:
-                what = f"the archive unpacks to more than {TOTAL_BYTES >> 20} MiB in all"
-                raise Refused(what, where=name, hint=_SMALLER)
+                raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
             for info in files:
                 _extract(opened, info, target)
-    except OSError as fault:
-        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+    except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError, OSError) as fault:
+        if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
             raise storage_error(fault, target, "$TMPDIR") or fault from None
         raise Refused(f"the archive cannot be read: {fault}", where=name, hint=_PACK) from None
     tops = sorted(target.iterdir())
     return tops[0] if len(tops) == 1 and tops[0].is_dir() else target
 
 
-@contextmanager
-def _reading(where: str) -> Iterator[None]:
-    """Report what zipfile raises for a broken archive as Refused; around its calls alone, so that no bug of ours is."""
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, NotImplementedError, EOFError) as fault:
-        raise Refused(f"the archive cannot be read: {fault}", where=where, hint=_PACK) from None
-
-
-def _check(info: zipfile.ZipInfo) -> bool:
-    """Whether an entry is a file to be written (True) or a folder. Raises Refused for anything else."""
-    path, mode = info.filename.removesuffix("/"), info.external_attr >> 16
-    folder = info.is_dir() and stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR)
-    fault = unsafe(path) or (None if folder else _kind_fault(path, mode, info.file_size))
-    if fault is not None:
-        raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
-    if info.flag_bits & _UNUSUAL or info.compress_type not in _PLAIN:
-        raise Refused("the archive is encrypted or packed in an unusual way", where=path, hint=_PACK)
-    return not folder
-
-
 def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
     """Write one file; zipfile gives at most the number of bytes that the directory promises, which was checked."""
     path = target.joinpath(*info.filename.split("/"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as sink, _reading(info.filename), archive.open(info) as source:
+    with path.open("xb") as sink, archive.open(info) as source:
         shutil.copyfileobj(source, sink)

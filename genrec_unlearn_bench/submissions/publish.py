@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,10 +40,6 @@ TABLE_ROWS = 4_000_000
 """Most rows of a per-user table; run-length encoding can promise billions in a few bytes."""
 
 _WITHHELD = b"withheld"
-_PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
-"""Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
-_DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})
-_FLAGS = frozenset({"--json", "--debug"})
 _MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
 _LIBC = re.compile(r"(?:glibc|musl|libc)[0-9.]*$")
 
@@ -147,35 +143,18 @@ def _schema(names: Iterable[str]) -> pa.Schema:
 
 
 def plain_command(command: str) -> str:
-    """The command with ``--data-dir data`` and ``--tuned-dir tuned``, without ``--results-dir`` and ``--cache-dir``;
-    any other absolute path becomes its last part. A plain command stays as it is."""
+    """The command with every absolute path as its last part: ``/home/me/mine.py:Mine`` as ``mine.py:Mine``."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    out: list[str] = []
-    option = ""
+    out = []
     for word in words:
-        name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        if name and not equals:
-            option = "" if name in _FLAGS else name
-            out += [] if name in _DROPPED else [name]
-            continue
-        option = name or option
-        if option not in _DROPPED:
-            plain = _PLACES.get(option) or _last_part(value)
-            out.append(f"{name}={plain}" if name else plain)
-        option = ""
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        if value.startswith(("/", "~/")) or PureWindowsPath(value).is_absolute():
+            value = PureWindowsPath(value).name or "data"
+        out.append(f"{option}{equals}{value}")
     return shlex.join(out)
-
-
-def _last_part(word: str) -> str:
-    """``/home/me/mine.py:Mine`` as ``mine.py:Mine``; a word that is no absolute path as it is."""
-    if word.startswith(("/", "~/")):
-        return PurePosixPath(word).name or "data"
-    if PureWindowsPath(word).drive and PureWindowsPath(word).root:
-        return PureWindowsPath(word).name or "data"
-    return word
 
 
 def plain_platform(platform: str) -> str:

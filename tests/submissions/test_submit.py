@@ -95,7 +95,7 @@ def test_wrong_calls(home: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "submission.yaml").write_text("title: [", encoding="utf-8")
-    with pytest.raises(Refused, match="not valid YAML") as refusal:
+    with pytest.raises(Refused, match="not plain YAML") as refusal:
         submit(**request(home, out=tmp_path))
     assert "mine/submission.yaml, line 1" in str(refusal.value.where)
 
