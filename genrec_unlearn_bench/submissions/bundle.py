@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -17,7 +16,7 @@ from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD
-from genrec_unlearn_bench.submissions.inventory import Inventory, content_digest, take_inventory, unpack
+from genrec_unlearn_bench.submissions.inventory import Inventory, take_inventory, unpack
 from genrec_unlearn_bench.submissions.plain_text import Fault, Refused, plain_json
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, read_table
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission, parse_submission
@@ -105,10 +104,6 @@ class Bundle:
     @property
     def name(self) -> str:
         return self.spec.name if self.spec is not None else self.root.resolve().name
-
-    @cached_property
-    def digest(self) -> str:
-        return content_digest(self.inventory.digests)
 
     def other_submissions(self) -> list[Path]:
         found = sorted((self.leaderboard / "submissions").glob("*"))

@@ -170,5 +170,5 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         edited_text("submission.yaml", "title: Mine", "title: !!python/name:os.system Mine", renew=False),
     ),
     "verification.json forged": ("claim", "says reproduced about badge, found was re-scored", forged_verification),
-    "verification.json of before": ("claim", "is of another content than this", stale_verification),
+    "verification.json of before": ("claim", "or is of another content than this", stale_verification),
 }

@@ -359,7 +359,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     ),
     "a name that is taken": (
         "names",
-        "the suite has a method of the name 'tracer'",
+        "looks like the name of the suite's own 'tracer'",
         lambda folder: words(folder, lambda content: content["method"].update(name="tracer")),
     ),
     "a folder of another name": (

@@ -68,5 +68,5 @@ def test_a_packed_submission_is_the_same_submission(folder: Path, leaderboard: P
     pack(folder, tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     with opened(tmp_path / "one.zip", leaderboard) as bundle:
-        assert bundle.digest == load(folder).digest
+        assert bundle.inventory.digests == load(folder).inventory.digests
         assert verify(bundle).passed
