@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -50,12 +51,12 @@ class Across:
     sentence: str
     notes: tuple[str, ...] = ()
 
-    def diagram(self) -> dict[str, bytes]:
-        """The critical-difference diagram's files by format; none where no test was made."""
+    def diagram(self, form: Literal["svg", "pdf"]) -> bytes | None:
+        """The critical-difference diagram; None where no test was made."""
         if self.found is None:
-            return {}
+            return None
         # Friedman's rows are in the order of labels, the standings by rank.
-        return critical_difference(self.found, sorted(place.label for place in self.standings), alpha=self.alpha)
+        return critical_difference(self.found, sorted(place.label for place in self.standings), form, alpha=self.alpha)
 
 
 def across(analysis: Analysis) -> tuple[Across, ...]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import ProtocolMismatch
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 
@@ -101,6 +101,12 @@ class Block:
     def seeds(self) -> tuple[int, ...]:
         """All seeds of all rows, ascending."""
         return tuple(sorted({seed for row in self.rows for seed in row.results}))
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """Those that some result has a number for, in order of first appearance; costs without one as well."""
+        values = (pair for row in self.rows for result in row.results.values() for pair in result.values.items())
+        return tuple(dict.fromkeys(m for m, value in values if value is not None or m in RECORDED_COSTS))
 
     def values(self, measure: Measure) -> FloatArray:
         """[rows, seeds] of a measure; NaN where a seed was not run, has diverged or was not measured.

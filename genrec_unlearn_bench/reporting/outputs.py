@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.files import atomic_bytes
@@ -135,9 +135,9 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
     return tuple(out)
 
 
-def _figures(report: Report, form: str) -> list[Output]:
-    drawn = [(each.name, each.diagram()) for each in report.across]
-    return [Output(f"{name}.{form}", files[form], "beside") for name, files in drawn if files]
+def _figures(report: Report, form: Literal["svg", "pdf"]) -> list[Output]:
+    drawn = [(each.name, each.diagram(form)) for each in report.across]
+    return [Output(f"{name}.{form}", content, "beside") for name, content in drawn if content is not None]
 
 
 def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]:

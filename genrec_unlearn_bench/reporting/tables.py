@@ -196,10 +196,8 @@ _shipped = cache(tasks)
 
 
 def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
-    """Every measure that some result has a number for, in order of first appearance; costs without one as well."""
-    results = (result for block in blocks for row in block.rows for result in row.results.values())
-    values = (pair for result in results for pair in result.values.items())
-    return tuple(dict.fromkeys(m for m, value in values if value is not None or m in RECORDED_COSTS))
+    """The measures of all blocks, in order of first appearance."""
+    return tuple(dict.fromkeys(measure for block in blocks for measure in block.measures))
 
 
 def _tables(

@@ -130,12 +130,10 @@ def csv_text(text: str) -> str:
     return f"'{shown}" if text.lstrip(" \u00a0").startswith(_FORMULA) or text.startswith(_FORMULA) else shown
 
 
+@cache
 def variants() -> dict[str, str]:
     """The method that each known variant belongs to."""
     return {name: entry.variant_of for name, entry in methods().items() if entry.variant_of}
-
-
-_variants = cache(variants)
 
 
 def task_title(task: str) -> str:
@@ -161,7 +159,7 @@ def row_title(label: str) -> str:
     """``NPO, slow`` for the variant ``npo-slow``."""
     name, bracket, rest = label.partition(" (")
     known = _titles()["methods"]
-    parent = _variants().get(name, "")
+    parent = variants().get(name, "")
     if parent in known and name.startswith(parent) and name not in known:
         variant = name.removeprefix(parent)
         shown = known[parent] + (f", {variant[1:].replace('-', ' ')}" if variant.startswith("-") else variant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,8 +63,10 @@ SALT = "genrec-unlearn-bench"
 """Element ids of the SVG are hashed with it instead of a random number."""
 
 
-def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float = 0.05) -> dict[str, bytes]:
-    """Draw the diagram, rank 1 on the left: files by format, ``svg`` and ``pdf``.
+def critical_difference(
+    found: Friedman, names: Sequence[str], form: Literal["svg", "pdf"], *, alpha: float = 0.05
+) -> bytes:
+    """Draw the diagram, rank 1 on the left.
 
     Args:
         found: From :func:`friedman`.
@@ -96,9 +99,7 @@ def critical_difference(found: Friedman, names: Sequence[str], *, alpha: float =
             name, rank = names[number], f"({found.mean_ranks[number]:.2f})"
             label.set_text(f"{name} {rank}" if label.get_horizontalalignment() == "right" else f"{rank} {name}")
             label.set_color("black")
-        out = {}
-        for form, named in (("svg", ("Date", "Creator")), ("pdf", ("CreationDate", "Creator", "Producer"))):
-            file = io.BytesIO()
-            figure.savefig(file, format=form, bbox_inches="tight", metadata=dict.fromkeys(named))
-            out[form] = file.getvalue()
-    return out
+        file = io.BytesIO()
+        dated = ("Date", "Creator") if form == "svg" else ("CreationDate", "Creator", "Producer")
+        figure.savefig(file, format=form, bbox_inches="tight", metadata=dict.fromkeys(dated))
+    return file.getvalue()
