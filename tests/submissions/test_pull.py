@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import BenchError, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.submissions import bundle, result_set  # noqa: F401 - read before the leaderboard is replaced
 from genrec_unlearn_bench.submissions.inventory import pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.pull import pull
@@ -23,7 +24,7 @@ from tests.submissions.honest import publish_tree
 
 @pytest.fixture(autouse=True)
 def _known_tasks(leaderboard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.SHIPPED", leaderboard)
+    monkeypatch.setattr(bundle, "SHIPPED", leaderboard)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
