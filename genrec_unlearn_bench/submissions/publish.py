@@ -40,8 +40,7 @@ TABLE_ROWS = 4_000_000
 """Most rows of a per-user table; run-length encoding can promise billions in a few bytes."""
 
 _WITHHELD = b"withheld"
-_MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
-_LIBC = re.compile(r"(?:glibc|musl|libc)[0-9.]*$")
+_PLATFORM = re.compile(r"x86_64|aarch64|arm64|AMD64|ARM64|i686|ppc64le|riscv64|s390x|(?:glibc|musl|libc)[0-9.]*")
 
 
 def family_columns(family: str, names: Iterable[str]) -> list[str]:
@@ -89,13 +88,8 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
 def numbered_users(per_user: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
     """[M] users as numbers from 0 in order of first appearance within their group, the same for both beams."""
-    import pandas as pd
-
-    out = np.zeros(len(per_user), dtype=np.int64)
-    for group in per_user["group"].unique():
-        rows = (per_user["group"] == group).to_numpy()
-        out[rows] = pd.factorize(per_user["user"].to_numpy()[rows])[0]
-    return out
+    numbers = per_user.groupby("group", sort=False)["user"].transform(lambda users: users.factorize()[0])
+    return numbers.to_numpy(np.int64)
 
 
 def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -117,19 +111,16 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         wanted = _schema(file.schema_arrow.names)
         odd = [f"{field.name} ({field.type})" for field in file.schema_arrow if field not in wanted]
         if odd or sorted(file.schema_arrow.names) != sorted(wanted.names):
-            what = f"the table has columns that no result has: {', '.join(odd)[:200]}" if odd else "columns are missing"
-            raise refused(what)
+            raise refused(f"columns are missing, or there are some that no result has: {', '.join(odd)[:200]}")
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
     columns = columns_of(table.column_names)
     empty = [name for name, kind in columns.items() if kind != "float64" and table.column(name).null_count]
-    if empty:
-        raise refused(f"the column {empty[0]!r} has empty places")
     metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
     withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
-    if metadata is None or not withheld <= FAMILIES.keys():
-        raise refused("the table does not say which columns are withheld")
+    if empty or metadata is None or not withheld <= FAMILIES.keys():
+        raise refused(f"columns have empty places ({', '.join(empty)}), or it is not said which ones are withheld")
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(columns)].astype(dict(columns))
     return frame, withheld
 
@@ -162,10 +153,8 @@ def plain_platform(platform: str) -> str:
 
     The kernel's build says which machine it was, and no number depends on it.
     """
-    words = platform.split("-")
-    machine = [name for name in _MACHINES if name in words][:1]
-    library = [word for word in words[1:] if _LIBC.match(word)][:1]
-    return "-".join([words[0], *machine, *library])
+    system, *words = platform.split("-")
+    return "-".join([system, *dict.fromkeys(word for word in words if _PLATFORM.fullmatch(word))])
 
 
 def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -181,9 +170,7 @@ def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: I
 
     Raises UsageError where the record still holds a path.
     """
-    table = b""
-    if record.per_user_digest:
-        table = published_bytes(read_per_user(folder / PER_USER), withhold)
+    table = published_bytes(read_per_user(folder / PER_USER), withhold) if record.per_user_digest else b""
     environment = record.environment
     changes = {
         "command": plain_command(record.command),

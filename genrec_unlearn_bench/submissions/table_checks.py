@@ -33,21 +33,14 @@ Key = tuple[str, Group, int | None]
 Ranks = NDArray[np.int16]
 """[M] ranks of all rows of a table in their order, 0 where the target was not found."""
 
+_OTHER = ("original", "exposed")
 RANGES: Mapping[str, tuple[float, float]] = {
     "log_prob": (-1e9, 0),
-    "n_list": (0, LIST_LENGTH),
-    "concept_in_list": (0, LIST_LENGTH),
     "concept_in_history": (0, 1e9),
-    "original_rank": (-1, WIDE_BEAM),
-    "original_n_list": (-1, LIST_LENGTH),
-    "original_concept_in_list": (-1, LIST_LENGTH),
-    "exposed_rank": (-1, WIDE_BEAM),
-    "exposed_n_list": (-1, LIST_LENGTH),
-    "exposed_concept_in_list": (-1, LIST_LENGTH),
-    "near_prefix": (-1, 1),
-    "near_category": (-1, 1),
-    "near_concept": (-1, 1),
-    **dict.fromkeys(FAMILIES["similarity"], (-1, 1)),
+    **dict.fromkeys(("n_list", "concept_in_list"), (0, LIST_LENGTH)),
+    **{f"{lists}_rank": (-1, WIDE_BEAM) for lists in _OTHER},
+    **{f"{lists}_{name}": (-1, LIST_LENGTH) for lists in _OTHER for name in ("n_list", "concept_in_list")},
+    **dict.fromkeys(("near_prefix", "near_category", "near_concept", *FAMILIES["similarity"]), (-1, 1)),
     **dict.fromkeys((*FAMILIES["influence"], *PRESENT_NAMES), (0, 1)),
 }
 """Smallest and largest values of columns; -1 marks what was not measured."""
@@ -259,37 +252,25 @@ def _impossible(
         yield "log_prob is there without a rank, or a rank without it", there != (ranks > 0)
     columns = [name for name in (*FAMILIES["influence"], *PRESENT_NAMES) if block.has(name)]
     influence = np.isfinite(np.stack([block.numbers(column) for column in columns]))
-    yield "only some of the history influence is there", influence.any(axis=0) != influence.all(axis=0)
-    yield (
-        "history influence is there for a history without concept items",
-        influence[0] & (block.integers("concept_in_history") == 0),
-    )
-    if block.beam != WIDE_BEAM:
-        yield f"history influence is there for a beam that is not {WIDE_BEAM}", influence[0]
+    none = (block.integers("concept_in_history") == 0) | (block.beam != WIDE_BEAM)
+    wrong = (influence.any(axis=0) != influence.all(axis=0)) | (influence[0] & none)
+    yield "history influence is there in part, or for a history or at a beam that has none", wrong
     if block.group is not Group.RETAIN:
         near = [block.integers(name) != -1 for name in RANGES if name.startswith("near_") and block.has(name)]
         yield "neighbours are marked outside the retain group", np.logical_or.reduce(near)
-    yield from _other_lists(block)
+    leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
+    for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
+        if block.has(f"{family}_rank"):
+            parts = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
+            wrong = (parts[2] > parts[1]) | ((parts < 0).any(axis=0) != (parts < 0).all(axis=0))
+            wrong |= (parts[0] >= 0) & (block.beam not in beams)
+            yield f"{family}_* is there in part or where it is not measured, or with more than the list holds", wrong
     # A forget target is a concept item and a retain target is none, so a hit must show in the counts.
     hit = (ranks > 0) & (ranks <= LIST_LENGTH)
     if manifest is not None and block.group is Group.FORGET:
         yield "the target, a concept item, is in a list without concept items", hit & (concept < 1)
     elif manifest is not None and manifest.kind is not ConceptKind.INTERACTION:
         yield "the target, no concept item, is in a list of concept items alone", hit & (filled - concept < 1)
-
-
-def _other_lists(block: UserBlock) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """The same for the lists decoded in the original space, with the serving rules and without."""
-    leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
-    for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
-        if not block.has(f"{family}_rank"):
-            continue
-        columns = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
-        yield f"{family}_concept_in_list is more than the list holds", columns[2] > columns[1]
-        yield f"only some of the {family}_* columns are there", (columns < 0).any(axis=0) != (columns < 0).all(axis=0)
-        if block.beam not in beams:
-            where = f"outside the forget group at beam {WIDE_BEAM}" if family == "original" else "at this beam"
-            yield f"{family}_* is there {where}", columns[0] >= 0
 
 
 def _by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
@@ -304,10 +285,11 @@ def _equal(recorded: MetricValue | None, found: MetricValue | None) -> bool:
     if recorded is None or found is None or recorded.n != found.n:
         return False
     # Metrics have been given intervals since the first results were published, so a record may lack one.
-    same = recorded.interval is None or (
-        found.interval is not None and np.allclose(recorded.interval, found.interval, rtol=0, atol=1e-9)
-    )
-    return same and _close(recorded.value, found.value, EXACT) and _close(recorded.sd, found.sd, EXACT)
+    if recorded.interval is not None and not np.allclose(
+        recorded.interval, found.interval or np.nan, rtol=0, atol=1e-9
+    ):
+        return False
+    return _close(recorded.value, found.value, EXACT) and _close(recorded.sd, found.sd, EXACT)
 
 
 def _close(one: float | None, other: float | None, most: float) -> bool:

@@ -98,7 +98,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
     ),
     "a table with more columns": (
         "table",
-        "columns that no result has: secret",
+        "there are some that no result has: secret",
         lambda folder: raw_table(first(folder), lambda t: t.append_column("secret", t.column("rank"))),
     ),
     "a table of objects": (
