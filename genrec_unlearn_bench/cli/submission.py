@@ -11,7 +11,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, first_lines
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.progress_display import progressing
 from genrec_unlearn_bench.registry import methods
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
-PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
@@ -44,16 +43,15 @@ def new(
     ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
     withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
     affirm_rules: AffirmRules = False,
-    pr_text: PrText = None,
     leaderboard: Leaderboard = None,
 ) -> Output:
     """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
 
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
-    written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
+    written into submission.yaml. Written beside the folder: the same as a zip file.
     """
     from genrec_unlearn_bench.submissions.inventory import pack
-    from genrec_unlearn_bench.submissions.submit import pull_request, submit
+    from genrec_unlearn_bench.submissions.submit import submit
 
     given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
     words: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
@@ -71,10 +69,9 @@ def new(
         words=words,
         affirm=affirm_rules,
     )
-    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
+    archive = out / f"{name}.zip"
     pack(done.folder, archive)
-    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    return _submitted(done, {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)})
+    return _submitted(done, {"folder": str(done.folder), "archive": str(archive)})
 
 
 def _parts(text: str, *fields: str) -> dict[str, str]:
@@ -90,15 +87,14 @@ def _submitted(done: Submitted, paths: dict[str, str]) -> Output:
     absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
     steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
     steps.append(f"bench submission verify {done.folder} --demo --write")
-    steps.append("commit the folder and open a pull request with the text")
+    steps.append("commit the folder and open a pull request")
     view: dict[str, Any] = {
-        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "folder": f"{done.folder} ({size / 1024:.0f} KiB)",
         "results": f"{len(done.records)} on {', '.join(tasks)}",
         "seeds": done.spec.seeds,
         "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
         "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
         "archive": paths["archive"],
-        "pull request": paths["pull_request"],
         "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
         "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
         "notices": checked.notices,

@@ -37,11 +37,7 @@ _PATH = re.compile(
 )
 
 
-def _shown(text: str) -> str:
-    return printable(text if len(text) <= MESSAGE_LENGTH else f"{text[:MESSAGE_LENGTH]} …")
-
-
-Printable = Annotated[str, AfterValidator(_shown)]
+Printable = Annotated[str, AfterValidator(lambda text: printable(text[:MESSAGE_LENGTH]))]
 """A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
 
 
