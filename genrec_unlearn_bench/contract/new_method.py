@@ -28,11 +28,11 @@ class MethodFiles(NamedTuple):
     method_option: str
 
 
-def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> MethodFiles:
+def new_method(name: str, *, folder: Path | None = None, root: Path | None = None, year: int) -> MethodFiles:
     """Write a method file and its test to ``folder`` (None: the working folder).
 
     Args:
-        in_tree: Write to ``methods/`` and ``tests/methods/`` of the clone instead.
+        root: A clone, to write to its ``methods/`` and ``tests/methods/`` instead.
         year: Year for the docstring.
 
     Raises:
@@ -40,13 +40,7 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
         StorageError: The folder cannot be written.
     """
     module = name.replace("-", "_")
-    _check_name(name, module, in_tree=in_tree)
-    root = clone_root() if in_tree else None
-    if in_tree and root is None:
-        raise UsageError(
-            "the suite is installed as a package here, and a method of its own belongs into a clone",
-            hint="leave out --in-tree (--out says where the files go), or clone the repository",
-        )
+    _check_name(name, module, in_tree=root is not None)
     place = folder or Path()
     method = (root / "methods" if root else place) / f"{module}.py"
     test = (root / "tests" / "methods" if root else place) / f"test_{module}.py"
@@ -60,12 +54,12 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
         "cls": "".join(part.capitalize() for part in name.split("-")),
         "title": name.replace("-", " ").capitalize(),
     }
-    texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
+    texts = [_rendered(part, words, in_tree=root is not None, year=year) for part in ("method", "test_method")]
     if clash := re.search(rf"^(?:from|import)\b.*\b({words['cls']}(?:Config)?)\b", texts[0], re.MULTILINE):
         raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
     for path, text in zip((method, test), texts, strict=True):
         atomic_text(path, text, "--out")
-    return MethodFiles(method, test, name if in_tree else str(method))
+    return MethodFiles(method, test, name if root else str(method))
 
 
 def clone_root() -> Path | None:

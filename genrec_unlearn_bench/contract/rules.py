@@ -47,8 +47,8 @@ RULES = {
         "say where the method is from, what it updates and how it deviates; the class's first line is shown in tables",
     ),
     "variants": (
-        "variants are a plain literal, each named after the method",
-        "begin every variant's name with the method's, and choose names that are free",
+        "variants are a plain literal, each named after the method and a valid configuration",
+        "begin every variant's name with the method's, choose names that are free, and name fields with valid values",
     ),
     "imports": (
         "of the suite, only what a method may see is imported",
@@ -67,7 +67,6 @@ RULES = {
         "the search space names fields of the configuration, with values that they take",
         "declare it in the configuration: search = Search(gamma=(0.1, 0.3, 1.0))",
     ),
-    "variant-fields": ("every variant is a valid configuration", "name fields of the configuration, with valid values"),
     "declarations": (
         "requirements and kinds of request are declared in their types",
         "requires = frozenset({Capability.HAS_CODEBOOKS}); kinds = frozenset(ConceptKind) is the default",
@@ -168,20 +167,7 @@ def file_rules(entry: Entry) -> Iterator[RuleResult]:
     if not 0 < len(summary) <= SUMMARY_LENGTH:
         faults.append(f"{node.name} has no docstring, or its first line is longer than {SUMMARY_LENGTH} characters")
     yield checked("documentation", faults, summary)
-    yield _variants(entry)
     yield checked("imports", _forbidden_imports(tree, path.name))
-
-
-def _variants(entry: Entry) -> RuleResult:
-    if entry.variant_of:
-        return left_out("variants", f"it is a variant itself: check {entry.variant_of}")
-    try:
-        names = [variant.name for variant in variants_of(entry)]
-    except BenchError as fault:
-        return broken("variants", fault.what, hint=fault.hint)
-    taken = [name for name in names if entry.origin == "file" and name in methods()]
-    faults = [f"there is a method {name!r} already, so no variant can have that name" for name in taken]
-    return checked("variants", faults, ", ".join(names) or "none")
 
 
 def _forbidden_imports(tree: ast.Module, file: str) -> list[str]:
@@ -221,7 +207,7 @@ def class_rules(entry: Entry, method: Method) -> Iterator[RuleResult]:
     yield checked("config-default", faults)
     if not faults:
         yield _search_space(method)
-        yield checked("variant-fields", list(_variant_faults(entry, method)))
+        yield _variants(entry, method)
     needs, kinds = ", ".join(sorted(entry.requires)) or "nothing", ", ".join(sorted(map(str, method.kinds)))
     yield checked("declarations", list(_declaration_faults(entry, method)), f"needs {needs}; serves {kinds}")
 
@@ -250,13 +236,22 @@ def _search_space(method: Method) -> RuleResult:
     return checked("search-space", (), f"{len(made)} of {space.size} configurations over {fields}")
 
 
-def _variant_faults(entry: Entry, method: Method) -> Iterator[str]:
-    with contextlib.suppress(BenchError):
-        for variant in variants_of(entry):
-            try:
-                parse(method.Config, dict(variant.fields), where=variant.name)
-            except ConfigError as fault:
-                yield from (f"{variant.name}: {part}" for part in fault.faults)
+def _variants(entry: Entry, method: Method) -> RuleResult:
+    if entry.variant_of:
+        return left_out("variants", f"it is a variant itself: check {entry.variant_of}")
+    try:
+        variants = variants_of(entry)
+    except BenchError as fault:
+        return broken("variants", fault.what, hint=fault.hint)
+    faults = []
+    for variant in variants:
+        if entry.origin == "file" and variant.name in methods():
+            faults.append(f"there is a method {variant.name!r} already")
+        try:
+            parse(method.Config, dict(variant.fields), where=variant.name)
+        except ConfigError as fault:
+            faults += [f"{variant.name}: {part}" for part in fault.faults]
+    return checked("variants", faults, ", ".join(variant.name for variant in variants) or "none")
 
 
 def _declaration_faults(entry: Entry, method: Method) -> Iterator[str]:

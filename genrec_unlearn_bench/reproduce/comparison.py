@@ -33,6 +33,9 @@ DECIDING = frozenset({"hr@10", "ndcg@10"})
 OTHER_TIME, SHORTEST = 10.0, 0.5
 """A recorded time is doubted where it differs by more than so many times; below half a second clocks say little."""
 
+HARMLESS = frozenset({"git_commit", "python", "platform", "source of the method"})
+"""Differences of environments that change no digit by themselves."""
+
 COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
 """Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
 
@@ -131,23 +134,19 @@ def compare(then: RunRecord, now: RunRecord) -> Repetition:
 
 def environment_changes(then: RunRecord, now: RunRecord) -> list[EnvironmentChange]:
     """How the environments of two runs differ: machine, packages, instructions for sums, source of the method."""
-    was, here = then.environment, now.environment
-    found = [
-        ("commit", (was.git_commit or "none")[:10], (here.git_commit or "none")[:10], False),
-        ("device", was.device, here.device, True),
-        ("processor", was.device_name, here.device_name, True),
-        ("threads", was.threads, here.threads, True),
-        ("precision", was.precision, here.precision, True),
-        ("Python", was.python, here.python, False),
-        ("platform", was.platform, here.platform, False),
-    ]
-    for package in sorted(was.packages.keys() | here.packages.keys()):
-        found.append((package, was.packages.get(package, "none"), here.packages.get(package, "none"), True))
     # Older records do not say how they added.
-    for name in sorted(then.arithmetic.keys() & now.arithmetic.keys()):
-        found.append((name, then.arithmetic[name], now.arithmetic[name], True))
-    found.append(("source of the method", then.method_digest[:10], now.method_digest[:10], False))
-    return [EnvironmentChange(what, str(one), str(other), bits) for what, one, other, bits in found if one != other]
+    both = then.arithmetic.keys() & now.arithmetic.keys()
+    was, here = (
+        {
+            **one.environment.model_dump(exclude={"packages", "git_dirty"}),
+            **one.environment.packages,
+            **{name: one.arithmetic[name] for name in sorted(both)},
+            "source of the method": one.method_digest[:10],
+        }
+        for one in (then, now)
+    )
+    names = [name for name in {**was, **here} if was.get(name) != here.get(name)]
+    return [EnvironmentChange(one, str(was.get(one)), str(here.get(one)), one not in HARMLESS) for one in names]
 
 
 def _table(record: RunRecord) -> str:

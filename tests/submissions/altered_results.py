@@ -259,7 +259,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "a seed copied": ("twins", "the seeds 0 and 1 have the same lists: 100%", copied_seed),
     "a seed left out": ("seeds", "the cell has the seeds 0, the submission declares 0, 1", one_seed_less),
     "seeds picked": ("seeds", "not 0, 1, 2 … without gaps", picked_seeds),
-    "reported at a tuning seed": ("tuning-seeds", "seed 9000, which is for tuning", tuning_seed),
+    "reported at a tuning seed": ("seeds", "the cell has the seeds 1, 9000, the submission declares 0, 1", tuning_seed),
     "a cell claimed twice": ("same-cell", "2 results claim the same cell", twice),
     "another protocol": ("versions", "made under protocol version 1, this is 2", on_record(protocol_version=1)),
     "another schema": ("versions", "the record has schema version 7", on_record(schema_version=7)),
