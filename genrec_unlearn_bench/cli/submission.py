@@ -231,7 +231,7 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
     }
     lines = []
     for check in found.checks:
-        lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
+        lines += first_lines([f"\n{check.name}: {fault.text()}" for fault in check.faults])
     lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
     shown = card(f"Submission {found.name}", None, view=view)
     return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

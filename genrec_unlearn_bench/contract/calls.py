@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import io
+import math
 import random
 import tempfile
 import time
@@ -48,9 +49,8 @@ class MethodCall:
     Attributes:
         method: The called object; None if it could not be made.
         fault: Why the call failed, in one line; there is no result then.
-        faults: What it broke, by the name of the rule; ``lists`` is absent where they were not checked.
+        faults: What it broke, by the name of the rule.
         content: Digest of all that determines its lists; None without a result.
-        changed, trained: Whether the result or its weights differ from the original.
     """
 
     method: UnlearningMethod[Any] | None = None
@@ -58,8 +58,6 @@ class MethodCall:
     hint: str | None = None
     faults: dict[str, list[str]] = field(default_factory=dict)
     content: tuple[str, str, str] | None = None
-    changed: bool = False
-    trained: bool = False
     seconds: float = 0.0
     progress: Progress = field(default_factory=Progress)
 
@@ -99,17 +97,27 @@ def call_method(
         return call
     now, after = fingerprint(recommender), fingerprint(result)
     changed = [part for part, was in vars(before).items() if vars(now)[part] != was]
-    call.faults["original-untouched"] = [f"its {part} changed" for part in changed]
+    call.faults["original-untouched"] = [f"the original's {part} changed" for part in changed]
     if _digest(request) != digest:
         call.faults["request-untouched"] = ["arrays of the request were changed in place"]
+    notes = call.progress.notes
+    if after.content == before.content and notes.get("applicable") is not False and notes.get("edited_vectors") != 0:
+        call.faults["changed"] = ["the result equals the original to the bit"]
+    call.faults["losses"] = _loss_faults(call.progress, trained=after.weights != before.weights)
     if not repeated:
         with tempfile.TemporaryDirectory() as folder:
             call.faults["result-whole"] = list(result_faults(before, result, Path(folder) / "model"))
         if not first_not_finite(result):
             call.faults["lists"] = list(list_faults(result, task.split.test, TEST_USERS))
     call.content = after.content
-    call.changed, call.trained = after.content != before.content, after.weights != before.weights
     return call
+
+
+def _loss_faults(progress: Progress, *, trained: bool) -> list[str]:
+    for step in progress.steps:
+        if names := [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]:
+            return [f"losses are not finite in step {step.step} of {step.stage!r}: {', '.join(names)}"]
+    return [] if progress.steps or not trained else ["weights were changed, and no step was reported"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ the same stages as those of a run, so the cache has them after the first check.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +82,10 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """Further fields for a run of seconds, by method."""
 
+OF_OTHER_CALLS = ("original-untouched", "result-whole", "lists", "losses")
+OF_A_CALL = (*OF_OTHER_CALLS, "request-untouched", "changed", "quiet", "settings")
+"""Rules that a call may break: of every call, and of the first one."""
+
 DEMO_TASKS = {ConceptKind(concept.kind): f"demo-{ending}" for ending, concept in reversed(TASK_ENDINGS.items())}
 """The task of each kind that a method is called on."""
 
@@ -153,9 +156,10 @@ class _DemoCheck:
             yield broken("runs", next(iter(refusals.values())))
             return
         first = self._call(*case, config)
-        yield from _call_rules(first)
+        yield checked("runs", [first.fault] if first.fault else [], f"{first.seconds:.1f} s", hint=first.hint)
         if first.fault:
             return
+        yield from (checked(rule, first.faults.get(rule, ())) for rule in OF_A_CALL)
         again = self._call(*case, config, again=first.method)
         faults = [f"a second call of the same object fails: {again.fault}"] if again.fault else []
         differs = ["two calls with one seed gave two results"] if again.content != first.content else []
@@ -168,7 +172,9 @@ class _DemoCheck:
                 yield left_out(rule, refusal, subject=subject)
             else:
                 call = self._call(*other, config)
-                yield checked(rule, _call_faults(call), f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
+                found = [part for name in OF_OTHER_CALLS for part in call.faults.get(name, ())]
+                faults = [call.fault] if call.fault else found
+                yield checked(rule, faults, f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
     def _call(
         self, backbone: str, kind: ConceptKind, config: MethodConfig, *, again: UnlearningMethod[Any] | None = None
@@ -238,43 +244,3 @@ def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
         return min(value, MAX_LENGTHS.get(name, value)) if isinstance(value, int) else value
 
     return {name: limited(name, value) for name, value in content.items()}
-
-
-def _call_rules(call: MethodCall) -> Iterator[RuleResult]:
-    if call.fault:
-        yield broken("runs", call.fault, hint=call.hint)
-        return
-    yield checked("runs", (), f"{call.seconds:.1f} s")
-    yield from (checked(rule, call.faults.get(rule, [])) for rule in ("original-untouched", "request-untouched"))
-    notes = call.progress.notes
-    if call.changed:
-        yield checked("changed")
-    elif notes.get("applicable") is False or notes.get("edited_vectors") == 0:
-        yield left_out("changed", "it notes that there was nothing to do here")
-    else:
-        yield broken("changed", "the result equals the original to the bit")
-    yield checked("result-whole", call.faults["result-whole"])
-    yield checked("lists", call.faults["lists"]) if "lists" in call.faults else left_out("lists", "it is not finite")
-    yield _losses(call)
-    yield from (checked(rule, call.faults[rule]) for rule in ("quiet", "settings"))
-
-
-def _losses(call: MethodCall) -> RuleResult:
-    steps = call.progress.steps
-    for step in steps:
-        names = [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]
-        if names:
-            return broken("losses", f"step {step.step} of {step.stage!r}: {', '.join(names)}")
-    if steps:
-        return checked("losses", (), f"{len(steps)} steps: {', '.join(steps[0].losses)}")
-    if not call.trained:
-        return left_out("losses", "no weight was changed, so there is no loss to report")
-    return broken("losses", "weights were changed, and no step was reported")
-
-
-def _call_faults(call: MethodCall) -> list[str]:
-    if call.fault:
-        return [call.fault]
-    faults = [f"the original: {part}" for part in call.faults["original-untouched"]]
-    faults += [*call.faults["result-whole"], *call.faults.get("lists", [])]
-    return [*faults, "losses that are not finite"] if call.progress.diverged else faults

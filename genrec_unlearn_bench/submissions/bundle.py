@@ -36,32 +36,28 @@ Decorator = Callable[[Find], Find]
 
 
 class Check(NamedTuple):
-    """One line of the outcome; without ``find`` its faults are found while the bundle or a table is read."""
+    """A check of the outcome; without ``find`` its faults are found while the bundle or a table is read."""
 
-    title: str
     hint: str = ""
     of: str = ""
     find: Find | None = None
 
 
 CHECKS = {
-    "files": Check("files are safe, small and where they belong"),
-    "submission": Check("submission.yaml is complete"),
-    "records": Check("every record and manifest fits its schema"),
-    "table": Check("per-user tables can be read", "run the cell again with this version of the suite"),
-    "claim": Check(
-        "verification.json is of this content", "make it anew with `bench submission verify PATH --write`, or remove it"
-    ),
+    **dict.fromkeys(("files", "submission", "records"), Check()),
+    "table": Check("run the cell again with this version of the suite"),
+    "claim": Check("make it anew with `bench submission verify PATH --write`, or remove it"),
 }
 """Every check by name."""
 
 
-def check(of: Literal["bundle", "submission", "result", "table", "ranks"], title: str, hint: str = "") -> Decorator:
+def check(of: Literal["bundle", "submission", "result", "table", "ranks"], hint: str) -> Decorator:
     """Register ``check_the_name``, a check of ``(bundle)``, ``(bundle, spec)``, ``(bundle, result)``,
-    ``(bundle, result, table, withheld)`` or ``(bundle, hit ranks of all tables by place)``."""
+    ``(bundle, result, table, withheld)`` or ``(bundle, hit ranks of all tables by place)``; the hint is how to fix what
+    it finds, where a finding does not say it better."""
 
     def registered(find: Find) -> Find:
-        CHECKS[find.__name__.removeprefix("check_").replace("_", "-")] = Check(title, hint, of, find)
+        CHECKS[find.__name__.removeprefix("check_").replace("_", "-")] = Check(hint, of, find)
         return find
 
     return registered

@@ -71,7 +71,6 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
 
 @check(
     "submission",
-    "method, rulesets and protocol are the declared ones",
     "run all cells again with this version and the declared method; `bench submission new` renews the file",
 )
 def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
@@ -92,7 +91,6 @@ def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
 
 @check(
     "submission",
-    "the method's source is the one that ran, and passes the lint",
     "submit the file that was run; it uses the recommender and the request it is given alone (leaderboard/RULES.md)",
 )
 def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
@@ -105,9 +103,7 @@ def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
         yield from lint((bundle.root / METHOD_FILE).read_bytes(), spec.method.name)
 
 
-@check(
-    "submission", "names are free", "give the method, its title and the folder a name of their own, and run it again"
-)
+@check("submission", "give the method, its title and the folder a name of their own, and run it again")
 def check_names(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     own = {result.record.method_digest for result in bundle.results}
     known = methods()

@@ -49,13 +49,13 @@ def demo_results(bundle: Bundle) -> list[Result]:
     return sorted(demo, key=lambda one: (one.record.cell.method != own, one.record.cell.seed, one.place))
 
 
-@check("submission", "the demo cell is there", "run the method on demo-brand, and submit it too")
+@check("submission", "run the method on demo-brand, and submit it too")
 def check_demo(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if not demo_results(bundle):
         yield "results/", "there is no result on the demo, which is what everybody can run again"
 
 
-@check("submission", "files are those that submission.yaml lists", "renew the list, or restore the file")
+@check("submission", "renew the list with `bench submission new`, or restore the file")
 def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     there = {path: digest for path, digest in bundle.inventory.digests.items() if path not in (SPEC, VERIFICATION)}
     for path in sorted(spec.contents.keys() | there.keys()):
@@ -63,7 +63,7 @@ def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
             yield path, "the file was added, removed or changed after submission.yaml was made"
 
 
-@check("bundle", "tables, per user and of measurements, are those that records name", "submit them unchanged")
+@check("bundle", "submit tables as `bench run` wrote them")
 def check_tables(bundle: Bundle) -> Iterator[Finding]:
     named = {}
     for result in bundle.results:
@@ -75,11 +75,7 @@ def check_tables(bundle: Bundle) -> Iterator[Finding]:
             yield path, f"the table is not the one that its {RECORD} names"
 
 
-@check(
-    "bundle",
-    "results belong to manifests, and these are what the tasks resolve to",
-    "submit the manifest as `bench run` wrote it, and only results that were made on it",
-)
+@check("bundle", "submit the manifest as `bench run` wrote it, and only results that were made on it")
 def check_manifests(bundle: Bundle) -> Iterator[Finding]:
     for task, manifest in bundle.manifests.items():
         where, known = f"{MANIFESTS}/{task}.json", known_manifest(bundle, task)
@@ -101,9 +97,7 @@ def check_manifests(bundle: Bundle) -> Iterator[Finding]:
             yield result.at("task_digest"), "the result was made on another task or dataset than its manifest's"
 
 
-@check(
-    "result", "protocol, schema and folder are this suite's", "run and publish the cell again with this version of it"
-)
+@check("result", "run and publish the cell again with this version of the suite")
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
     made, schema = result.record.protocol_version, result.record.schema_version
     # Published results keep the protocol that they were made under; what is new follows the present one.
@@ -117,7 +111,7 @@ def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield result.place, f"the folder is not where its record belongs: {wanted}"
 
 
-@check("result", "commands repeat their own cell", "submit the run that the record describes")
+@check("result", "submit the run that the record describes")
 def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
     cell, where, words = result.record.cell, result.at("command"), list[str]()
     with suppress(ValueError):
@@ -137,7 +131,7 @@ def check_command(bundle: Bundle, result: Result) -> Iterator[Finding]:
             yield where, f"the command has {option} {given.get(option, '(none)')}, the record is of {value}"
 
 
-@check("result", "texts are plain and name no machine, and numbers are finite", _PUBLISH)
+@check("result", _PUBLISH)
 def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
     for place, value in values_of(result.record.model_dump(mode="python")):
         where = result.at(ascii(place)[1:-1])
@@ -152,7 +146,7 @@ def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield result.at("environment.platform"), "the platform names the build of somebody's kernel"
 
 
-@check("result", "costs are possible and agree", f"costs are measured: {UNEDITED}")
+@check("result", f"costs are measured: {UNEDITED}")
 def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
     cost, threads = result.record.cost, result.record.environment.threads
     if min(value for _, value in cost if isinstance(value, int | float)) < 0 or not 1 <= threads <= _MOST_THREADS:
@@ -173,7 +167,7 @@ def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
             yield result.at("cost"), f"the metric {metric} is not the record's own cost"
 
 
-@check("bundle", "no cell is claimed twice", "submit one of them; which one is not chosen by its numbers")
+@check("bundle", "submit one of them; which one is not chosen by its numbers")
 def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
     cells = defaultdict(list)
     for result in bundle.results:
@@ -185,7 +179,6 @@ def check_same_cell(bundle: Bundle) -> Iterator[Finding]:
 
 @check(
     "submission",
-    "every cell has the declared seeds, 0 … n - 1; on the demo some of them do",
     "submit every seed of every cell from 0 on, diverged ones included: which are reported is not the author's choice",
 )
 def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
@@ -205,11 +198,7 @@ def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
             yield "/".join(("results", task, *group[:2])), what
 
 
-@check(
-    "bundle",
-    "recommenders are set up as everybody's",
-    "run it with the settings of that result's command, so that only the method differs",
-)
+@check("bundle", "run it with the settings of that result's command, so that only the method differs")
 def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
     """One configuration of backbone, tokenizer and encoder for each task, backbone and scale: the leaderboard's own,
     where it has results of that kind, else the first result's."""
@@ -227,11 +216,7 @@ def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
             yield result.at(differing[0]), what
 
 
-@check(
-    "bundle",
-    "configurations are counted and within the rules",
-    "tune with `bench tune`, which counts its trials, and run again",
-)
+@check("bundle", "tune with `bench tune`, which counts its trials, and run again")
 def check_tuning(bundle: Bundle) -> Iterator[Finding]:
     first: dict[str, tuple[str, object]] = {}
     for result in bundle.results:

@@ -68,7 +68,6 @@ SAME_FOR_EVERY_SEED = ("popularity",)
 
 @check(
     "table",
-    "tables have every test example once, in order, with what lists can give, and name no user and no target",
     "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again",
 )
 def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
@@ -96,7 +95,7 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
                 yield where, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {examples[wrong][0]})"
 
 
-@check("table", "aggregates follow from the per-user tables", UNEDITED)
+@check("table", UNEDITED)
 def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
     recorded, found, users = _by_key(result.record.metrics), _by_key(recompute(table)), _user_level()
     keys = [key for key in {**found, **recorded} if key in found or key[0] in users]
@@ -113,7 +112,7 @@ def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
     return {name for name in names & _user_level() if rests_on(name) not in withheld}
 
 
-@check("result", "metrics keep their bounds and follow from their parts", UNEDITED)
+@check("result", UNEDITED)
 def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
     """Invariants between metrics hold, in the oracle that the gaps imply as well; ``gap``, ``gapz`` and the collateral
     excess are what their parts give, and none is left out."""
@@ -144,7 +143,7 @@ def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
                 yield where, f"{_name(key)} is not the difference of its two sides"
 
 
-@check("bundle", "results agree on their retrained models", UNEDITED)
+@check("bundle", UNEDITED)
 def check_oracles(bundle: Bundle) -> Iterator[Finding]:
     seen: dict[tuple[object, ...], tuple[str, float]] = {}
     for result in bundle.results:
@@ -174,7 +173,7 @@ def shared(one: Ranks, other: Ranks, original: Ranks | None = None) -> float:
     return float((one == other)[counted].sum()) / found if found >= FEWEST else 0.0
 
 
-@check("ranks", "no two seeds have the same lists", "two trainings never agree so far: run the second seed")
+@check("ranks", "two trainings never agree so far: run the second seed")
 def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
     groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for result in bundle.results:
@@ -189,11 +188,7 @@ def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding
                 yield where, f"{seeds} have the same lists: {share:.0%} of their hit ranks are equal"
 
 
-@check(
-    "ranks",
-    "no table is one that was published before",
-    "submit the method's own runs; a method that is published is not submitted under another name",
-)
+@check("ranks", "submit the method's own runs; a method that is published is not submitted under another name")
 def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
     if bundle.spec is None:
         return

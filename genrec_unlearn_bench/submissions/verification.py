@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 class Checked(StrictModel):
     name: str
-    title: str
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -50,7 +49,7 @@ class DemoRun(StrictModel):
 class Verification(StrictModel):
     """The outcome. The same content gives the same outcome: there is no date in it."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     protocol_version: int
     name: str
     content_digest: str
@@ -140,7 +139,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     if claims:
         faults["claim"] += _faults("claim", check_claim(bundle, outcome))
     refused = {"passed": False, "badge": Badge.SELF_REPORTED} if faults["claim"] else {}
-    checks = [Checked(name=name, title=CHECKS[name].title, faults=tuple(found)) for name, found in faults.items()]
+    checks = [Checked(name=name, faults=tuple(found)) for name, found in faults.items()]
     return outcome.model_copy(update={**refused, "checks": tuple(checks)})
 
 
