@@ -50,7 +50,7 @@ def new(
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
     written into submission.yaml. Written beside the folder: the same as a zip file.
     """
-    from genrec_unlearn_bench.submissions.inventory import pack
+    from genrec_unlearn_bench.submissions.bundle import pack
     from genrec_unlearn_bench.submissions.submit import submit
 
     given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
@@ -221,7 +221,7 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
         "verdict": verdict,
         "badge": found.badge_text,
         "results": str(found.results),
-        "checks": f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed",
+        "checks": f"{sum(not faults for faults in found.checks.values())} of {len(found.checks)} passed",
         "re-scored": f"{len(found.rescored)} metrics: {', '.join(found.rescored)}",
         "self-reported": f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld",
         "demo": demo,
@@ -230,8 +230,8 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
         "notice": "\n".join(found.notices),
     }
     lines = []
-    for check in found.checks:
-        lines += first_lines([f"\n{check.name}: {fault.text()}" for fault in check.faults])
+    for name, faults in found.checks.items():
+        lines += first_lines([f"\n{name}: {fault.text()}" for fault in faults])
     lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
     shown = card(f"Submission {found.name}", None, view=view)
     return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

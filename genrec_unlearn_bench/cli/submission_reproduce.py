@@ -14,7 +14,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import Repetition
+    from genrec_unlearn_bench.reproduce.repeat import Repetition
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")

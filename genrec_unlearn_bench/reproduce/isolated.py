@@ -86,17 +86,12 @@ def run_isolated(
         sandboxed: False runs the method's process with this user's rights, for code that is trusted.
         seconds: After so long the method is ended.
 
-    Raises:
-        UsageError: The sandbox does not work here, or the run calls the method for its measurements.
-        BenchError: The method failed.
+    Raises UsageError where the sandbox does not work or shadow models would call the method, BenchError where it fails.
     """
     if sandboxed:
         check_sandbox()
     if request.shadows:
-        raise UsageError(
-            "shadow models call the method again and again, which is not done in isolation",
-            hint="run the record's command without --shadows",
-        )
+        raise UsageError("shadow models call the method, which is not done in isolation", hint="leave out --shadows")
     resolved = _without_code(request, source)
     context = StageContext(store, progress, device=resolved.device)
     stages = topological([build_result(resolved, progress=progress).inputs["row"]])
@@ -153,7 +148,7 @@ def _write_inputs(
     """The method's file, the request, and a store with copies of the stages that it starts from."""
     path = source_file(find_method(request.method))
     if path is None:
-        raise UsageError(f"{request.method!r} has no file to run", hint="name the method's file")
+        raise UsageError(f"{request.method!r} has no file to run")
     inputs.mkdir()
     shutil.copyfile(path, inputs / METHOD)
     fields: dict[str, Any] = {"name": source.name, "fields": dict(source.fields), "where": source.where}
@@ -168,9 +163,9 @@ def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
     """The dataset's folder, as digests of its files are part of the keys (none for the demo, which is generated), and
     a text encoder that lies in a folder."""
     encoder = Path(resolved.request.encoder or "")
-    found = [encoder.resolve()] if encoder.is_absolute() and encoder.exists() else []
+    found = [encoder] if encoder.is_absolute() and encoder.exists() else []
     if resolved.dataset.format != "demo":
-        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder.resolve())
+        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder)
     return found
 
 
@@ -200,13 +195,10 @@ def run_apart(
     """Run Python code in a process of its own, with the folders of inputs and outputs as its arguments.
 
     Args:
-        sandboxed: False runs it in the open, with this user's rights: only where the user said so.
         readable: Further files and folders that the sandbox may read, under their own names.
-        seconds: After so long it is ended.
 
-    Raises:
-        UsageError: bubblewrap does not work here.
-        BenchError: The process failed or took too long; its last lines are part of the message.
+    Raises UsageError where bubblewrap does not work, BenchError where the process failed (with its last lines) or took
+    too long.
     """
     command = [sys.executable, "-P", "-c", code, str(inputs), str(out)]
     if sandboxed:
@@ -248,10 +240,8 @@ def check_sandbox() -> None:
 @cache
 def sandbox_fault() -> str:
     """Why the sandbox does not work here; empty where it does."""
-    if not sys.platform.startswith("linux"):
-        return "bubblewrap needs Linux"
-    if shutil.which("bwrap") is None:
-        return "bubblewrap (bwrap) is not installed"
+    if not sys.platform.startswith("linux") or shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap, for Linux) is not installed"
     try:
         done = subprocess.run([*_bwrap(), "--", "true"], capture_output=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as fault:

@@ -156,10 +156,8 @@ def find_reference(name: str) -> PublishedReference:
 def reproduce(request: ReproductionRequest, store: StageStore, progress: Progress) -> tuple[ReproductionRecord, Path]:
     """Train for a while, or to the end, measure, and write the record. Returns it with its folder.
 
-    Raises:
-        UsageError: The request is wrong.
-        DataMissing: The dataset's files are not there; says where to get and put them.
-        BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
+    Raises UsageError for a wrong request, DataMissing, and BenchError where data, storage or training failed; what was
+    trained until the last snapshot is kept.
     """
     from genrec_unlearn_bench.pipeline.environment import default_threads, determinism
     from genrec_unlearn_bench.pipeline.error_mapping import enough_memory

@@ -1,9 +1,8 @@
 """Reading what a stranger wrote: faults to report, texts, JSON and YAML.
 
-Every size is bounded before anything is read. Control characters, text that hides or reverses its neighbours and
-machine paths are refused; renderers escape all other text. The usual readers take the last of two equal keys, expand
-aliases without end and read NaN as a number; each of these would let a file say one thing to a reviewer and another to
-a program, so they are refused here.
+Control characters, text that hides or reverses its neighbours and machine paths are refused; renderers escape all other
+text. The usual readers take the last of two equal keys, expand aliases without end and read NaN as a number; each of
+these would let a file say one thing to a reviewer and another to a program, so they are refused here.
 """
 
 from __future__ import annotations
@@ -64,13 +63,10 @@ def odd_text(text: str, *, lines: bool = False) -> str | None:
     """The fault of a text, as the end of a sentence, or None. ``lines`` allows line breaks and tabs."""
     if len(text) > TEXT_LENGTH:
         return f"is longer than {TEXT_LENGTH} characters"
+    allowed = f"{_JOINERS}\n\t" if lines else _JOINERS
     for character in "" if text.isascii() and text.isprintable() else text:
-        if lines and character in "\n\t":
-            continue
-        kind = unicodedata.category(character)
-        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and character not in _JOINERS):
-            what = "invisible" if kind == "Cf" else "control"
-            return f"holds the {what} character U+{ord(character):04X}"
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in allowed:
+            return f"holds the invisible character U+{ord(character):04X}"
     return None
 
 

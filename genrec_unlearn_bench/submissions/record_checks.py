@@ -20,8 +20,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD, result_folder, table_place
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
-from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result, check
-from genrec_unlearn_bench.submissions.inventory import VERIFICATION
+from genrec_unlearn_bench.submissions.bundle import VERIFICATION, Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_platform
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission

@@ -17,22 +17,19 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge, Source
-from genrec_unlearn_bench.submissions.bundle import CHECKS, Bundle, Finding
-from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
+from genrec_unlearn_bench.submissions.bundle import (
+    CHECKS,
+    VERIFICATION,
+    Bundle,
+    Finding,
+    content_digest,
+    take_inventory,
+)
 from genrec_unlearn_bench.submissions.plain_text import Fault, Refused, plain_json
 from genrec_unlearn_bench.submissions.spec import SPEC, Paper, read_spec
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.table_checks import Ranks
-
-
-class Checked(StrictModel):
-    name: str
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        return not self.faults
 
 
 class DemoRun(StrictModel):
@@ -57,7 +54,8 @@ class Verification(StrictModel):
     results: int
     passed: bool
     badge: Badge
-    checks: tuple[Checked, ...]
+    checks: dict[str, tuple[Fault, ...]]
+    """Name -> what it found."""
     rescored: tuple[str, ...]
     """Metrics that were computed again from every per-user table."""
     self_reported: tuple[str, ...]
@@ -70,7 +68,7 @@ class Verification(StrictModel):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        return tuple(fault for check in self.checks for fault in check.faults)
+        return tuple(fault for found in self.checks.values() for fault in found)
 
     @property
     def badge_text(self) -> str:
@@ -130,7 +128,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
         results=len(bundle.results),
         passed=not any(faults.values()),
         badge=Badge.SELF_REPORTED if any(faults.values()) else Badge.RE_SCORED,
-        checks=(),
+        checks={},
         rescored=tuple(sorted(rescored - self_reported)),
         self_reported=tuple(sorted(self_reported)),
         withheld=tuple(sorted(withheld)),
@@ -139,8 +137,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     if claims:
         faults["claim"] += _faults("claim", check_claim(bundle, outcome))
     refused = {"passed": False, "badge": Badge.SELF_REPORTED} if faults["claim"] else {}
-    checks = [Checked(name=name, faults=tuple(found)) for name, found in faults.items()]
-    return outcome.model_copy(update={**refused, "checks": tuple(checks)})
+    return outcome.model_copy(update={**refused, "checks": {name: tuple(found) for name, found in faults.items()}})
 
 
 def _run(of: str, faults: dict[str, list[Fault]], *subject: Any) -> None:

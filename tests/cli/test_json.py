@@ -22,7 +22,7 @@ from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_run, read_record, remember_finished
 from genrec_unlearn_bench.pipeline.tune import Tuned
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
+from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.submissions.submit import submit
 from genrec_unlearn_bench.tuning.choice import Choice

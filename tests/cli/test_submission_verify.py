@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
-from genrec_unlearn_bench.submissions.inventory import pack
+from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
+from genrec_unlearn_bench.submissions.bundle import pack
 from genrec_unlearn_bench.submissions.submit import submit
 from tests.submissions.honest import known_leaderboard, prepared, publish_tree, request
 

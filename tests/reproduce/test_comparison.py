@@ -9,7 +9,7 @@ import pytest
 
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.reproduce.comparison import LIMIT, compare
+from genrec_unlearn_bench.reproduce.repeat import LIMIT, compare
 
 HERE = Environment(
     device="cpu",

@@ -12,8 +12,7 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.results import RECORD, find_run, names_a_run
 from genrec_unlearn_bench.pipeline.run import run_cell
-from genrec_unlearn_bench.reproduce.comparison import Repetition
-from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
+from genrec_unlearn_bench.reproduce.repeat import Repetition, repeat_record, request_of
 from tests.pipeline.conftest import Bench, Told
 
 OWN = '''"""Mine (unpublished): a copy whose weights shrink. Updates all parameters."""

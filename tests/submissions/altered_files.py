@@ -107,7 +107,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         lambda folder: raw_table(first(folder), pickled),
     ),
     "a table that is no parquet": ("table", "not a readable parquet file", not_parquet),
-    "control characters": ("texts", "holds the control character U+001B", on_record(notes=["\x1b[2J"])),
+    "control characters": ("texts", "holds the invisible character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (
         "submission",
         "holds the invisible character U+202E",

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
-from genrec_unlearn_bench.submissions import inventory as archive
-from genrec_unlearn_bench.submissions.bundle import load, opened
-from genrec_unlearn_bench.submissions.inventory import pack
+from genrec_unlearn_bench.submissions import bundle as archive
+from genrec_unlearn_bench.submissions.bundle import load, opened, pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.altered_archives import ARCHIVES, truncated

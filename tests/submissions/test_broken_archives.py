@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.submissions.inventory import pack, unpack
+from genrec_unlearn_bench.submissions.bundle import pack, unpack
 from genrec_unlearn_bench.submissions.plain_text import Refused
 
 

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.errors import BenchError, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.submissions import bundle, result_set  # noqa: F401 - read before the leaderboard is replaced
-from genrec_unlearn_bench.submissions.inventory import pack
+from genrec_unlearn_bench.submissions.bundle import pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.pull import pull
 from tests.submissions.forging import first, on_record

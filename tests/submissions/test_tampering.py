@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions.bundle import CHECKS, load
-from genrec_unlearn_bench.submissions.inventory import take_inventory
+from genrec_unlearn_bench.submissions.bundle import CHECKS, load, take_inventory
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions import forging
 from tests.submissions.altered_files import FILES
@@ -62,7 +61,7 @@ def test_too_many_and_too_deep(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     place.mkdir(parents=True)
     (place / "result.json").write_text("{}", encoding="utf-8")
     assert any("too long or too deep" in fault.what for fault in take_inventory(folder).faults)
-    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.FILES", 3)
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.FILES", 3)
     assert any("more than 3 files" in fault.what for fault in take_inventory(folder).faults)
-    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.TOTAL_BYTES", 10)
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.TOTAL_BYTES", 10)
     assert any("MiB in all" in fault.what for fault in take_inventory(folder).faults)
