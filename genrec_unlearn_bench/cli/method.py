@@ -44,7 +44,7 @@ def check(
     lines = [f"{checked.method} ({checked.file})"]
     for part in checked.findings:
         reasons = f"  ({'; '.join(part.reasons)})" if part.reasons and part.status != "broken" else ""
-        lines.append(f"  {SIGNS[part.status]} {part.title}{reasons}")
+        lines.append(f"  {SIGNS[part.status]} {part.rule}{reasons}")
         if part.status == "broken":
             lines += [*(f"      {reason}" for reason in part.reasons), f"      hint: {part.hint}"]
     lines += ["", f"{', '.join(counts)}, in {checked.seconds:.0f} s: {verdict}"]

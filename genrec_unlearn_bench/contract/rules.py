@@ -40,67 +40,33 @@ MAX_TRIALS = 12
 """The most configurations that ``bench tune`` tries."""
 
 RULES = {
-    "file": ("the file can be read and holds one method with its own name", "see the line above"),
-    "name": ("the name is a plain string in kebab case", 'write it out: name = "my-method"'),
-    "documentation": (
-        "file and class have docstrings",
-        "say where the method is from, what it updates and how it deviates; the class's first line is shown in tables",
-    ),
-    "variants": (
-        "variants are a plain literal, each named after the method and a valid configuration",
-        "begin every variant's name with the method's, choose names that are free, and name fields with valid values",
-    ),
-    "imports": (
-        "of the suite, only what a method may see is imported",
-        "use what unlearn() is given, and the modules of unlearning/ and backbones/",
-    ),
-    "import": ("the file can be imported, and holds an UnlearningMethod", "fix the file"),
-    "config-documented": (
-        "every field of the configuration is documented",
-        'write a docstring below the field: gamma: float = 1.0, then """Weight of the forget term."""',
-    ),
-    "config-default": (
-        "the default configuration is valid and survives JSON",
-        "give every field a default of a plain type (numbers, strings, booleans, tuples, null)",
-    ),
-    "search-space": (
-        "the search space names fields of the configuration, with values that they take",
-        "declare it in the configuration: search = Search(gamma=(0.1, 0.3, 1.0))",
-    ),
-    "declarations": (
-        "requirements and kinds of request are declared in their types",
-        "requires = frozenset({Capability.HAS_CODEBOOKS}); kinds = frozenset(ConceptKind) is the default",
-    ),
-    "runs": ("it runs: a few steps on the smallest TIGER of the demo", "fix unlearn(), or require less in `requires`"),
-    "original-untouched": ("the original is unchanged", "work on a copy: model = recommender.clone()"),
-    "request-untouched": ("the request is unchanged", "copy arrays before changing them; other methods get the same"),
-    "changed": (
-        "something has changed: weights, semantic IDs or serving rules",
-        'train the copy and return it; if there is nothing to do, progress.note("applicable", False)',
-    ),
-    "result-whole": (
-        "the result is a whole recommender: finite, as trainable as before, the same when saved and loaded",
-        "remove hooks and adapters and restore requires_grad (unlearning/lora.py, anatomy.tapped)",
-    ),
-    "lists": ("its recommendation lists are full, in order and without duplicates", "see the line above"),
-    "losses": (
-        "losses are reported, and finite",
-        'call progress.log("unlearn", step, {"forget": …, "retain": …}) at every step, as descend does',
-    ),
-    "quiet": ("nothing is printed to stdout", "use progress.info(…), or keep it with progress.note(name, value)"),
-    "settings": ("torch's settings are unchanged", "restore them before returning"),
+    "file": "one method class with its own name in a file that can be read",
+    "name": 'write it out in kebab case: name = "my-method"',
+    "documentation": "say where the method is from and what it updates; the class's first line is shown in tables",
+    "imports": "use what unlearn() is given, and the modules of unlearning/ and backbones/",
+    "import": "the file must be importable and hold an UnlearningMethod",
+    "config-documented": 'write a docstring below the field: gamma: float = 1.0, then """Weight of the forget term."""',
+    "config-default": "give every field a default of a plain type (numbers, strings, booleans, tuples, null)",
+    "search-space": "declare it with fields of the configuration: search = Search(gamma=(0.1, 0.3, 1.0))",
+    "variants": "a plain literal: names that are free and begin with the method's, fields with valid values",
+    "declarations": "requires = frozenset({Capability.HAS_CODEBOOKS}); kinds = frozenset(ConceptKind) is the default",
+    "runs": "fix unlearn(), or require less in `requires`",
+    "original-untouched": "work on a copy: model = recommender.clone()",
+    "request-untouched": "copy arrays before changing them; other methods get the same",
+    "changed": 'train the copy and return it; if there is nothing to do, progress.note("applicable", False)',
+    "result-whole": "remove hooks and adapters and restore requires_grad (unlearning/lora.py, anatomy.tapped)",
+    "lists": "lists must be full, in order, without duplicates and without blocked items",
+    "losses": 'call progress.log("unlearn", step, {"forget": …, "retain": …}) at every step, as descend does',
+    "quiet": "use progress.info(…), or keep it with progress.note(name, value)",
+    "settings": "restore torch's settings before returning",
     "deterministic": (
-        "the same seed gives the same result to the bit",
         'draw from numpy_generator(request.seed, "my-method") or torch_generator(…) of genrec_unlearn_bench.seeding; '
-        "iterate over sets in sorted order; keep nothing on self",
+        "iterate over sets in sorted order; keep nothing on self"
     ),
-    "kind": ("it serves requests of the kind {}", "fix it, or leave {} out of `kinds`"),
-    "backbone": (
-        "it works on {}",
-        "use the interface only (backbones/recommender.py); declare what a backbone must have in `requires`",
-    ),
+    "kind": "fix it, or leave {} out of `kinds`",
+    "backbone": "use the interface only (backbones/recommender.py); declare what {} lacks in `requires`",
 }
-"""Title and hint of every rule by name; ``kind`` and ``backbone`` are checked once per kind or backbone."""
+"""How to keep every rule, by its name; ``kind`` and ``backbone`` are checked once per kind or backbone."""
 
 PACKAGE = "genrec_unlearn_bench."
 SUMMARY_LENGTH = 110
@@ -109,7 +75,6 @@ SUMMARY_LENGTH = 110
 class RuleResult(StrictModel):
     rule: str
     """Short name, stable for scripts."""
-    title: str
     status: Literal["kept", "broken", "left out"]
     reasons: tuple[str, ...] = ()
     """Faults, the reason for leaving it out, or for a kept rule what was observed."""
@@ -136,11 +101,12 @@ def checked(
     Args:
         subject: The kind or backbone that the rule was checked for.
     """
-    title, usual = (text.replace("{}", subject) for text in RULES[rule])
     name = f"{rule}-{subject}" if subject else rule
     if not faults:
-        return RuleResult(rule=name, title=title, status="kept", reasons=(observed,) if observed else ())
-    return RuleResult(rule=name, title=title, status="broken", reasons=tuple(faults), hint=hint or usual)
+        return RuleResult(rule=name, status="kept", reasons=(observed,) if observed else ())
+    return RuleResult(
+        rule=name, status="broken", reasons=tuple(faults), hint=hint or RULES[rule].replace("{}", subject)
+    )
 
 
 def broken(rule: str, *reasons: str, hint: str | None = None) -> RuleResult:

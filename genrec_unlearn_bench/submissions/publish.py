@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -166,10 +165,7 @@ def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
 
 
 def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
-    """Publish a result of ``bench run``; returns its published record.
-
-    Raises UsageError where the record still holds a path.
-    """
+    """Publish a result of ``bench run``; returns its published record."""
     table = published_bytes(read_per_user(folder / PER_USER), withhold) if record.per_user_digest else b""
     environment = record.environment
     changes = {
@@ -178,12 +174,6 @@ def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: I
         "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
     }
     record = record.model_copy(update=changes)
-    for place, path in paths_in(record):
-        raise UsageError(
-            f"the record holds the path {path!r} of this machine",
-            where=f"{folder / RECORD}: {place}",
-            hint="run it again with a relative path there",
-        )
     with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         if table:

@@ -78,11 +78,8 @@ def submit(
         words: Fields of submission.yaml; others stay as an earlier one has them.
         affirm: Whether every statement of RULES.md is affirmed by this call.
 
-    Raises:
-        UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
-        Refused: The submission.yaml of before cannot be read.
-        BenchError: The submission would not pass ``bench submission verify``; nothing was written.
-        StorageError: The file system refuses.
+    Raises UsageError where there are no results or words are missing (all are named at once), Refused for an earlier
+    submission.yaml that cannot be read, BenchError where it would not pass ``verify`` (nothing was written).
     """
     if not SLUG.match(name):
         raise UsageError(f"{name!r} is no name for a submission", hint="lower-case letters, digits, single hyphens")

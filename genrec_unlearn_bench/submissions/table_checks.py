@@ -114,8 +114,7 @@ def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
 
 @check("result", UNEDITED)
 def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Invariants between metrics hold, in the oracle that the gaps imply as well; ``gap``, ``gapz`` and the collateral
-    excess are what their parts give, and none is left out."""
+    """Invariants hold, in the oracle that the gaps imply as well; derived metrics are what their parts give."""
     recorded, where = _by_key(result.record.metrics), result.at("metrics")
     means = _implied_oracle(result.record.metrics).items()
     oracle = [MetricValue(metric=name, group=group, beam=beam, value=mean) for (name, group, beam), mean in means]
@@ -228,12 +227,7 @@ def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord
 def _impossible(
     block: UserBlock, manifest: TaskManifest | None, *, wide: bool, log_prob: bool
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """What no list of a block can have, and the rows that have it.
-
-    Args:
-        wide: Whether lists are as long as the wide beam at both beams.
-        log_prob: Whether the table has log-probabilities.
-    """
+    """What no list of a block can have, and the rows that have it; ``wide``: lists are as long as the wide beam's."""
     longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
     ranges = {"rank": (0, longest), **{name: found for name, found in RANGES.items() if block.has(name)}}
     for column, (low, high) in ranges.items():

@@ -155,7 +155,7 @@ def replaced(patch: pytest.MonkeyPatch) -> None:
         seconds=1.0,
     )
     patch.setattr("genrec_unlearn_bench.pipeline.tune.tune", lambda *_, **__: Tuned(choice, {}))
-    finding = RuleResult(rule="quiet", title="title", status="broken", reasons=("reason",), hint="hint")
+    finding = RuleResult(rule="quiet", status="broken", reasons=("reason",), hint="hint")
     report = CheckReport(method="tracer", file="tracer.py", seconds=1.0, findings=(finding,))
     patch.setattr("genrec_unlearn_bench.contract.check.check_method", lambda *_, **__: report)
 
