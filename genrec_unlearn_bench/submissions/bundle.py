@@ -112,31 +112,28 @@ class Result:
         return f"{self.place}/{PER_USER}"
 
 
-class Inventory(NamedTuple):
-    """The files that are safe to read, by path, and everything that is wrong with the folder."""
-
-    digests: Mapping[str, str]
-    faults: tuple[Fault, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Bundle:
     """A submission, or a tree of results without a submission.yaml.
 
     Attributes:
+        digests: Of the files that are safe to read, by path.
         spec: None for a tree, and where submission.yaml cannot be read.
         faults: What could not be read, by the name of the check it belongs to.
         leaderboard: The leaderboard's folder, whose manifests and submissions this one is compared with.
     """
 
     root: Path
-    inventory: Inventory
-    is_tree: bool
+    digests: Mapping[str, str]
     spec: Submission | None
     results: tuple[Result, ...]
     manifests: Mapping[str, TaskManifest]
     faults: Mapping[str, list[Fault]]
     leaderboard: Path
+
+    @property
+    def is_tree(self) -> bool:
+        return not (self.root / SPEC).exists()
 
     @property
     def name(self) -> str:
@@ -149,7 +146,7 @@ class Bundle:
     def table(self, result: Result) -> tuple[pd.DataFrame, frozenset[str]] | None:
         """A result's per-user table and its withheld families; None for a diverged run without. Raises Refused."""
         path = result.table_path
-        if path in self.inventory.digests:
+        if path in self.digests:
             return read_table((self.root / path).read_bytes(), path)
         if not result.record.diverged:
             raise Refused("there is no table of a run that has not diverged", where=path, hint=CHECKS["table"].hint)
@@ -179,10 +176,10 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
     Args:
         leaderboard: Its folder; None means the installation's.
     """
-    inventory = take_inventory(root)
-    faults: dict[str, list[Fault]] = {"files": list(inventory.faults), "submission": [], "records": []}
+    digests, found = take_inventory(root)
+    faults: dict[str, list[Fault]] = {"files": found, "submission": [], "records": []}
     spec = None
-    if SPEC in inventory.digests:
+    if SPEC in digests:
         try:
             spec = parse_submission((root / SPEC).read_bytes())
         except Refused as fault:
@@ -191,7 +188,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             hint = "fix the field; `bench submission new --help` says what each one is"
             faults["submission"] += [Fault(what=line, where=SPEC, hint=hint) for line in fault.faults]
     results, manifests = [], {}
-    for path in inventory.digests:
+    for path in digests:
         folder, _, name = path.rpartition("/")
         try:
             if name == RECORD:
@@ -202,8 +199,7 @@ def load(root: Path, leaderboard: Path | None = None) -> Bundle:
             faults["records"].append(fault.fault)
     return Bundle(
         root=root,
-        inventory=inventory,
-        is_tree=not (root / SPEC).exists(),
+        digests=digests,
         spec=spec,
         results=tuple(results),
         manifests=manifests,
@@ -222,8 +218,8 @@ def _model(model: type[M], root: Path, path: str) -> M:
         raise Refused(what, where=path, hint="publish it with `bench submission new`") from None
 
 
-def take_inventory(root: Path) -> Inventory:
-    """Look at every entry below ``root``, without following a link, and digest the files that are safe to read."""
+def take_inventory(root: Path) -> tuple[dict[str, str], list[Fault]]:
+    """Digests of the files below ``root`` that are safe to read, and what is wrong; no link is followed."""
     layout = _SUBMISSION if (root / SPEC).is_file() else _TREE
     digests: dict[str, str] = {}
     faults: list[Fault] = []
@@ -242,7 +238,7 @@ def take_inventory(root: Path) -> Inventory:
             digests[path] = file_digest(root / path)
         else:
             faults.append(fault)
-    return Inventory(dict(sorted(digests.items())), (*faults, *_colliding(sorted(digests))))
+    return dict(sorted(digests.items())), [*faults, *_colliding(sorted(digests))]
 
 
 def content_digest(digests: Mapping[str, str]) -> str:

@@ -94,7 +94,7 @@ def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     "submit the file that was run; it uses the recommender and the request it is given alone (leaderboard/RULES.md)",
 )
 def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
-    digest = bundle.inventory.digests.get(METHOD_FILE)
+    digest = bundle.digests.get(METHOD_FILE)
     others = [one for one in bundle.results if one.record.method_digest != digest]
     if others:
         what = f"{len(others)} of {len(bundle.results)} results were made with another file than the one submitted"
@@ -141,7 +141,7 @@ def lint(content: bytes, name: str) -> Iterator[Finding]:
 
 def _row_names(bundle: Bundle, spec: Submission) -> set[str]:
     """The names that rows of a submission may have: the method's, and those of the variants that its file declares."""
-    there = METHOD_FILE in bundle.inventory.digests
+    there = METHOD_FILE in bundle.digests
     declared = declared_names((bundle.root / METHOD_FILE).read_bytes()) if there else {}
     return {spec.method.name, *declared.get(spec.method.name, ())}
 

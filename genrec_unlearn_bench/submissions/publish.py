@@ -57,9 +57,7 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
     """A table (``per_user.COLUMNS``) in its published form, as the bytes of a parquet file.
 
     The column ``user`` becomes a number in order of first appearance within the group, ``target`` becomes -1, and the
-    columns of the withheld families become null. The same table gives the same bytes under the same pyarrow.
-
-    Raises UnknownName for a family that there is not.
+    columns of the withheld families become null. Raises UnknownName for a family that there is not.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

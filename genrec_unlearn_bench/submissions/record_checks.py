@@ -56,7 +56,7 @@ def check_demo(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
 
 @check("submission", "renew the list with `bench submission new`, or restore the file")
 def check_contents(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
-    there = {path: digest for path, digest in bundle.inventory.digests.items() if path not in (SPEC, VERIFICATION)}
+    there = {path: digest for path, digest in bundle.digests.items() if path not in (SPEC, VERIFICATION)}
     for path in sorted(spec.contents.keys() | there.keys()):
         if spec.contents.get(path) != there.get(path):
             yield path, "the file was added, removed or changed after submission.yaml was made"
@@ -68,7 +68,7 @@ def check_tables(bundle: Bundle) -> Iterator[Finding]:
     for result in bundle.results:
         named[result.table_path] = result.record.per_user_digest
         named |= {f"{result.place}/{table_place(name)}": digest for name, digest in result.record.tables.items()}
-    there = {path: one for path, one in bundle.inventory.digests.items() if path.endswith((".parquet", ".csv"))}
+    there = {path: one for path, one in bundle.digests.items() if path.endswith((".parquet", ".csv"))}
     for path in sorted(named.keys() | there.keys()):
         if named.get(path, "") != there.get(path, ""):
             yield path, f"the table is not the one that its {RECORD} names"
@@ -205,10 +205,11 @@ def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
     for result in bundle.results:
         record, cell = result.record, result.record.cell
         key = (cell.task, cell.backbone, record.backbone_label, cell.scale)
-        if key not in first:
-            known = None if bundle.is_tree else _known_record(bundle, record)
-            first[key] = known or (result.place, record)
-        place, other = first[key]
+        if key not in first and not bundle.is_tree:
+            for folder, known in published_records(bundle.leaderboard / "results", cell.task, cell.backbone):
+                if (known.cell.scale, known.backbone_label) == (cell.scale, record.backbone_label):
+                    first.setdefault(key, (f"leaderboard/{folder.relative_to(bundle.leaderboard).as_posix()}", known))
+        place, other = first.setdefault(key, (result.place, record))
         names = ("backbone_config", "sid_config", "encoder")
         if differing := [name for name in names if getattr(other, name) != getattr(record, name)]:
             what = f"the recommender is set up differently than in {place}: another {', '.join(differing)}"
@@ -253,14 +254,6 @@ def _demo_manifest(task: str) -> TaskManifest:
     from genrec_unlearn_bench.progress import Progress
 
     return resolve(find_task(task), prepare(find_dataset(DEMO), None, Progress())).manifest
-
-
-def _known_record(bundle: Bundle, record: RunRecord) -> tuple[str, RunRecord] | None:
-    """The leaderboard's first result of that task, backbone and scale, with its place."""
-    for folder, found in published_records(bundle.leaderboard / "results", record.cell.task, record.cell.backbone):
-        if (found.cell.scale, found.backbone_label) == (record.cell.scale, record.backbone_label):
-            return f"leaderboard/{folder.relative_to(bundle.leaderboard).as_posix()}", found
-    return None
 
 
 def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:

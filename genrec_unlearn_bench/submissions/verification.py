@@ -124,7 +124,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     outcome = Verification(
         protocol_version=max([r.record.protocol_version for r in bundle.results], default=PROTOCOL_VERSION),
         name=bundle.name,
-        content_digest=content_digest(bundle.inventory.digests),
+        content_digest=content_digest(bundle.digests),
         results=len(bundle.results),
         passed=not any(faults.values()),
         badge=Badge.SELF_REPORTED if any(faults.values()) else Badge.RE_SCORED,
@@ -173,16 +173,15 @@ def trusted(folder: Path) -> Verification | None:
     found = read_verification(folder)
     if found is None or not found.passed:
         return None
-    inventory = take_inventory(folder)
-    fits = not inventory.faults and found.content_digest == content_digest(inventory.digests)
-    return found if fits else None
+    digests, faults = take_inventory(folder)
+    return found if not faults and found.content_digest == content_digest(digests) else None
 
 
 def check_claim(bundle: Bundle, found: Verification) -> Iterator[Finding]:
     """A verification.json in the bundle says what was found. Its demo run is taken for true here; the caller that runs
     the demo sees whether it matches."""
     claimed = read_verification(bundle.root)
-    if VERIFICATION not in bundle.inventory.digests:
+    if VERIFICATION not in bundle.digests:
         return
     if claimed is None or claimed.content_digest != found.content_digest:
         yield VERIFICATION, "verification.json cannot be read, or is of another content than this"

@@ -67,5 +67,5 @@ def test_a_packed_submission_is_the_same_submission(folder: Path, leaderboard: P
     pack(folder, tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     with opened(tmp_path / "one.zip", leaderboard) as bundle:
-        assert bundle.inventory.digests == load(folder).inventory.digests
+        assert bundle.digests == load(folder).digests
         assert verify(bundle).passed

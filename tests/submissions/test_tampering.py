@@ -60,8 +60,8 @@ def test_too_many_and_too_deep(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         place = place / "x"
     place.mkdir(parents=True)
     (place / "result.json").write_text("{}", encoding="utf-8")
-    assert any("too long or too deep" in fault.what for fault in take_inventory(folder).faults)
+    assert any("too long or too deep" in fault.what for fault in take_inventory(folder)[1])
     monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.FILES", 3)
-    assert any("more than 3 files" in fault.what for fault in take_inventory(folder).faults)
+    assert any("more than 3 files" in fault.what for fault in take_inventory(folder)[1])
     monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.TOTAL_BYTES", 10)
-    assert any("MiB in all" in fault.what for fault in take_inventory(folder).faults)
+    assert any("MiB in all" in fault.what for fault in take_inventory(folder)[1])
