@@ -21,22 +21,21 @@ VERBS = (
     *("data prepare", "data info", "data import", "data export", "data sids"),
     *("method new", "method check"),
     *("grid plan", "grid run", "grid status", "grid collect"),
-    *("results compare", "results figures", "results examples", "results export", "results pull"),
-    *("leaderboard", "claims"),
+    *("results compare", "results claims", "results figures", "results examples", "results export", "results pull"),
+    "leaderboard",
     *("submission new", "submission verify", "submission reproduce", "submission site"),
     *("cache ls", "cache gc", "cache verify"),
     "doctor",
 )
 """In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
-_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce"}
-_MODULES |= {f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")}
+_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce", "grid run": "grid_run"}
 """Of verbs for which that is not so."""
 
 GROUPS = {
     "data": "Prepare a dataset, import your own, see what is in one, export a task.",
     "method": "Write a method of your own, and check it.",
     "grid": "Plan, run, watch and collect many cells.",
-    "results": "Compare, draw, show, export and fetch results.",
+    "results": "Compare, test claims on, draw, show, export and fetch results.",
     "submission": "Submit results to the leaderboard, check submissions, repeat runs, make the site.",
     "cache": "Look after the store of computed stages.",
 }
@@ -62,11 +61,13 @@ bench grid plan paper-main
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
-bench grid status paper-main --failed --once
+bench grid status paper-main --failed
 bench grid collect paper-main
-bench grid collect smoke --format latex,md --out paper
+bench grid collect smoke --out paper
 bench results compare tracer npo --published --task industrial-brand --backbone tiger
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
+bench results claims
+bench results claims 1 6 12
 bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
@@ -74,8 +75,6 @@ bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --ou
 bench results pull https://example.org/mine.zip
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
-bench claims
-bench claims 1 6 12
 bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
 --licence MIT --affirm-rules
 bench submission new mine --method path/to/mine.py --results-dir results --withhold similarity
@@ -85,42 +84,15 @@ bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce
 bench submission site --leaderboard leaderboard --check
 bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
-bench cache gc --older-than 30d --max-size 20G --yes
-bench cache verify --stage original
+bench cache gc --older-than 30 --yes
+bench cache verify
 bench doctor --network
 """
 """For the end of each verb's help."""
 
 
-OLD_VERBS = {
-    "sids": "data sids",
-    "new": "method new",
-    "check": "method check",
-    "plan": "grid plan",
-    "sweep": "grid run",
-    "status": "grid status",
-    "collect": "grid collect",
-    "compare": "results compare",
-    "figures": "results figures",
-    "examples": "results examples",
-    "export": "results export",
-    "pull": "results pull",
-    "submit": "submission new",
-    "verify": "submission verify",
-    "reproduce": "submission reproduce",
-    "site": "submission site",
-}
-
-OLD_OPTIONS = {
-    ("tune", "--out"): "--tuned-dir",
-    ("method new", "--dir"): "--out",
-    ("grid run", "--retry"): "--retries",
-    ("results figures", "--output"): "--out",
-    ("results examples", "--output"): "--out",
-    ("results export", "--output"): "--out",
-    ("cache gc", "--keep-results"): "--results-dir",
-}
-"""What was called otherwise before the first release: verbs, and options of verbs."""
+RENAMED = {"grid run": "sweep", "submission new": "submit"}
+"""Verbs that were called otherwise before there were groups; the others kept their names in one."""
 
 
 def _epilog(words: str) -> str:
@@ -130,28 +102,23 @@ def _epilog(words: str) -> str:
 
 
 class Bench(TyperGroup):
-    """Lists the verbs in the table's order, and answers to names that verbs and options had before."""
+    """Lists the verbs in the table's order, and answers to a verb without its group."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        answers = [f"bench {verb} is now bench {new}" for verb, new in OLD_VERBS.items() if args[:1] == [verb]]
-        given = {word.partition("=")[0] for word in args}
-        for (verb, old), new in OLD_OPTIONS.items():
-            if old in given and verb.split() == args[: verb.count(" ") + 1]:
-                answers.append(f"{old} of bench {verb} is now {new}")
-        if answers:
-            typer.echo(f"error: {UsageError(answers[0]).render()}", err=True)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        now = [words for words in VERBS if args[0] in (words.rpartition(" ")[2], RENAMED.get(words))]
+        if args[0] not in self.commands and now:
+            typer.echo(f"error: bench {args[0]} is now bench {' or bench '.join(now)}", err=True)
             raise typer.Exit(UsageError.exit_code)
-        found: list[str] = super().parse_args(ctx, args)
-        return found
+        return super().resolve_command(ctx, args)
 
 
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-    *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir", "skip_broken"),
-    *("protocol", "standalone", "bib", "history", "user", "ids", "beam", "compare", "every"),
+    *("oracle_seeds", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
+    *("protocol", "standalone", "bib", "user", "ids", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""
 

@@ -1,31 +1,35 @@
-"""``bench results``: compare two rows, draw figures, show examples, export ranked lists, fetch published results."""
+"""``bench results``: compare two rows, test the paper's claims, draw figures, show examples, export lists, pull."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from rich.padding import Padding
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import AsJson, Output, print_json, stdout
+from genrec_unlearn_bench.cli.command import AsJson, Output, sheet, stdout
 from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
 from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.examples.page import Page
-
+Numbers = Annotated[list[int] | None, Argument(help="Claims to show in full; all in brief where none is given.")]
+Own = Annotated[
+    list[Path] | None,
+    Option("--results-dir", help="Folders of your results (default: results); the suite's are added.", metavar="DIR"),
+]
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
 Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
 Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
-Format = Annotated[str | None, Option("--format", help="terminal, html, latex or json.", show_default="terminal")]
+Format = Annotated[str | None, Option("--format", help="terminal, html or json.", show_default="terminal")]
 
 
 def compare(
@@ -71,6 +75,44 @@ def compare(
     )
 
 
+def claims(
+    number: Numbers = None,
+    results_dir: Own = None,
+    out: Annotated[Path | None, Option(help="Markdown file to write, with everything.", metavar="FILE")] = None,
+    skip_broken: options.SkipBroken = False,
+) -> Output:
+    """Test the claims of TRACER's paper on one's own results and the suite's: holds, does not hold, cannot be told.
+
+    Every verdict follows from records by the rule that stands beside the claim, so that a new record can change it.
+    """
+    from genrec_unlearn_bench.reporting import claim_report as report
+    from genrec_unlearn_bench.reporting.claims import paper_claims
+    from genrec_unlearn_bench.reporting.protocol import statistics_protocol
+    from genrec_unlearn_bench.submissions.result_set import load_every_protocol
+
+    content, protocol = paper_claims(), statistics_protocol()
+    known = {str(claim.number): claim for claim in content.claims}
+    chosen = [known[one_of("claim", str(wanted), known)] for wanted in dict.fromkeys(number or map(int, known))]
+    found = load_every_protocol(results_dir or (), skip_broken=skip_broken)
+    options.print_faults(fault for part in found for fault in part.faults)
+    blocks = report.find_blocks([part.results for part in found], protocol)
+    tested = [report.check_claim(claim, blocks, content, protocol) for claim in chosen]
+    document = report.claims_document(tested, protocol)
+    if out is not None:
+        atomic_text(out, report.claims_markdown(tested, protocol), "--out")
+        return Output(document, [str(out)])
+    titles = [f"{each.claim.number}. {each.claim.title}: {each.verdict.value}" for each in tested]
+    if number:
+        return Output(
+            document,
+            ["\n\n".join([title, *report.section(each), ""]) for title, each in zip(titles, tested, strict=True)],
+        )
+    rows = [[str(each.claim.number), each.claim.title, each.verdict.value, each.reason] for each in tested]
+    more = "The paper's words, conditions, numbers and what is missing: bench results claims 1, or all with --out FILE."
+    below = Padding(f"{report.how_text(tested, protocol)}\n\n{more}", 0)
+    return Output(document, [sheet(rows, ["", "claim", "verdict", "why"]), below])
+
+
 def figures(
     kind: Kinds = None,
     results_dir: options.ResultsDirs = None,
@@ -98,7 +140,7 @@ def figures(
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.selection import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
     inches = Width(one_of("width", width, list(Width)))
@@ -132,18 +174,15 @@ def examples(
     top: Annotated[int, Option(help="How many of the most changed users to show.", min=1, max=100)] = 5,
     user: Users = None,
     group: Annotated[str | None, Option(help="forget or retain.", show_default="forget; with --user, both")] = None,
-    history: Annotated[int, Option(help="How many of the last items of a history to show.", min=0, max=50)] = 5,
     ids: Annotated[bool, Option("--ids", help="Name users and items by their ids, too.")] = False,
     format_: Format = None,
     out: Annotated[Path | None, Option(help="File to write to; stdout without.", metavar="FILE")] = None,
-    standalone: options.Standalone = False,
     results_dir: options.ResultsDirs = None,
     protocol: options.Protocol = None,
     backbone: options.BackboneNames = None,
     scale: options.ScaleNames = None,
     ruleset: options.RulesetNames = None,
     suite: options.SuiteNames = None,
-    requests: Annotated[int, Option(help="Of streams: into how many requests the forget set was divided.", min=1)] = 1,
     beam: options.ListBeam = None,
     cache_dir: options.CacheDir = None,
     skip_broken: options.SkipBroken = False,
@@ -154,61 +193,45 @@ def examples(
     Shown are the users whose lists the methods changed most, or those named. As histories are personal data, ids are
     left out unless --ids asks for them. Lists lie in the cache that the runs were made with.
     """
-    formats = options.chosen_formats("json" if as_json else format_, out, ("terminal", "html", "latex", "json"))
-    if len(formats) > 1:
+    form, *others = options.chosen_formats("json" if as_json else format_, out, ("terminal", "html", "json"))
+    if others:
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
         check_beam(beam)
-    from genrec_unlearn_bench.reporting.examples import page, runs
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.examples import page, render, runs
+    from genrec_unlearn_bench.reporting.selection import filtered
 
-    sides = tuple(runs.SIDES[: 2 if user else 1])
-    if group is not None:
-        name = one_of("group", group, runs.SIDES)
-        sides = tuple(side for side in runs.SIDES if side == name)
-
+    sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
-    width = beam or found.protocol.beam
-    found = replace(found, results=filtered(found.results, {"requests": requests}))
+    found = replace(found, results=filtered(found.results, {"requests": 1}))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
+    width = beam or found.protocol.beam
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(chosen, store)
-    rows, rule = runs.choose_examples(read, sides, users=user or (), beam=width, top=top)
-    made = page.make_page(read, rows, beam=width, rule=rule, history=history, ids=ids)
-    _print_page(made, formats[0], out, standalone=standalone)
-
-
-def _print_page(page: Page, format_: str, out: Path | None, *, standalone: bool) -> None:
-    from genrec_unlearn_bench.reporting.examples import render
-
-    if out is None and format_ == "terminal":
-        render.draw(stdout(), page)
-    elif out is None and format_ == "json":
-        print_json(page.model_dump(mode="json"))
+    if user:
+        rows = runs.of_users(read, user, sides)
     else:
-        text = {
-            "html": lambda: render.render_html(page),
-            "latex": lambda: render.render_latex(page, standalone=standalone),
-            "json": lambda: f"{page.model_dump_json(indent=2)}\n",
-            "terminal": lambda: render.render_terminal(page),
-        }[format_]()
-        if out is None:
-            # No line break is added: a redirected file is the one that --out would write.
-            print(text, end="")
-        else:
-            atomic_text(out, text, "--out")
-            print_line(str(out))
+        rows = [(sides[0], int(row)) for row in runs.most_changed(read, sides[0], width, top)]
+    made = page.make_page(read, rows, beam=width, rule=runs.NAMED if user else runs.RULE, ids=ids)
+    if out is None and form == "terminal":
+        render.draw(stdout(), made)
+        return
+    text = render.RENDERERS[form](made)
+    if out is None:
+        # No line break is added: a redirected file is the one that --out would write.
+        print(text, end="")
+    else:
+        atomic_text(out, text, "--out")
+        print_line(str(out))
 
 
 def export(
-    runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
+    runs: Annotated[list[Path], Argument(help="Folders of results.", metavar="RUN...")],
     out: Annotated[Path, Option(help="Folder to write to; trec: one in it for each of several runs.", metavar="DIR")],
     format_: Annotated[
         str, Option("--format", help="trec: run files and qrels; parquet: one table of metrics.")
     ] = "trec",
-    ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = "own",
-    results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
@@ -216,38 +239,28 @@ def export(
     Or, as parquet, all metrics in one table with a README.md, for pandas and the datasets library.
 
     One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
-    same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
+    same in every run of a task; items are rows of the dataset. Lists lie in the cache that the run was made with.
     """
     one_of("format", format_, ("trec", "parquet"))
-    one_of("kind of id", ids, ("own", "rows"))
-    from genrec_unlearn_bench.pipeline import list_lookup
-    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
+    from genrec_unlearn_bench.pipeline.list_lookup import find_lists, trec_files
+    from genrec_unlearn_bench.pipeline.results import find_run, read_record
 
-    places = tuple(dict.fromkeys([results_dir, *PLACES]))
     if format_ == "parquet":
-        return _export_table([Path(text) if Path(text).is_dir() else find_run(text, places) for text in runs], out)
-    folders = list(dict.fromkeys(find_run(text, places) for text in runs))
+        return _export_table(runs, out)
+    folders = list(dict.fromkeys(find_run(run) for run in runs))
     # All are read before anything is written, so that a wrong name among them leaves nothing half done.
     records = [read_record(folder) for folder in folders]
     exported: list[dict[str, Any]] = []
-    lines: list[str] = []
     with open_store(cache_dir) as (store, _):
         for folder, record in zip(folders, records, strict=True):
             cell = record.cell
             name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
             place = out if len(records) == 1 else out / name
-            found = list_lookup.find_lists(record, store)
-            item_ids = list_lookup.find_dataset_of(record, store).items.ids if ids == "own" else None
-            if item_ids is not None:
-                list_lookup.check_names(item_ids)
-            lines.append(f"{folder}:")
-            files = []
-            for file in list_lookup.trec_files(found, item_ids):
-                atomic_text(place / file.name, file.text, "--out")
-                files.append({"path": str(place / file.name), "lines": file.lines, "queries": file.queries})
-                lines.append(f"  {place / file.name}  ({file.lines} lines, {file.queries} queries)")
-            exported.append({"run": str(folder), "key": record.key, "files": files})
-    return Output(exported, lines)
+            files = {place / name: text for name, text in trec_files(find_lists(record, store))}
+            for path, text in files.items():
+                atomic_text(path, text, "--out")
+            exported.append({"run": str(folder), "key": record.key, "files": [str(path) for path in files]})
+    return Output(exported, [path for one in exported for path in one["files"]])
 
 
 def _export_table(folders: list[Path], out: Path) -> Output:

@@ -12,7 +12,6 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.latex_text import bibtex_faults
 from genrec_unlearn_bench.submissions.plain_text import Refused, odd_text, strict_yaml
 
 STATEMENTS: Mapping[str, str] = {
@@ -57,12 +56,6 @@ def _title(text: str) -> str:
     return _line(text)
 
 
-def _bibtex(text: str) -> str:
-    if faults := bibtex_faults(text):
-        raise ValueError("; ".join(faults))
-    return text
-
-
 _ALPHABETS = {"LATIN", "CYRILLIC", "GREEK"}
 Line = Annotated[str, Field(max_length=300), AfterValidator(_line)]
 """One line of plain text."""
@@ -87,7 +80,8 @@ class Paper(StrictModel):
     title: Line
     url: Url | None = None
     arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
-    bibtex: Annotated[Page, AfterValidator(_bibtex)] | None = None
+    bibtex: Page | None = None
+    """For the reader to copy: shown on the page, and in no file of tables."""
 
 
 class Tuning(StrictModel):

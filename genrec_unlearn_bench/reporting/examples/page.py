@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.fields import brand_key, plain
-from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.exposure import concept_places
 from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
@@ -25,6 +22,8 @@ from genrec_unlearn_bench.reporting.wording import counted
 
 LONGEST = 200
 """Characters of a title that are kept at all; some titles are whole descriptions."""
+HISTORY = 5
+"""Items before the target that are shown."""
 _SEPARATORS = " -–—:,|/·"
 
 
@@ -33,8 +32,7 @@ def item_name(items: ItemTable, row: int) -> tuple[str, str]:
 
     Where there is no title, the description, the text or at last the item's id stands in for it.
     """
-    brand = plain(items.brands[row])
-    title = plain(items.titles[row])
+    brand, title = plain(items.brands[row]), plain(items.titles[row])
     if not title:
         others = (items.descriptions[row], items.texts[row], items.ids[row], f"item {row}")
         title = next(text for text in map(plain, others) if text)
@@ -44,14 +42,8 @@ def item_name(items: ItemTable, row: int) -> tuple[str, str]:
 
 
 def clipped(text: str, width: int) -> str:
-    """The text in at most ``width`` characters, with an ellipsis: cut after a word that ends in the last third."""
-    if len(text) <= width:
-        return text
-    head = text[: max(width - 1, 0)]
-    word = head.rfind(" ")
-    if not text[len(head)].isspace() and word >= 2 * width // 3:
-        head = head[:word]
-    return f"{head.rstrip(_SEPARATORS)}…"
+    """The text in at most ``width`` characters, with an ellipsis."""
+    return text if len(text) <= width else f"{text[: width - 1].rstrip(_SEPARATORS)}…"
 
 
 CONCEPTS = 6
@@ -158,44 +150,31 @@ class Page(StrictModel):
         }
 
 
-def make_page(
-    task_runs: TaskRuns,
-    chosen: Sequence[tuple[Group, int]],
-    *,
-    beam: int,
-    rule: str,
-    history: int = 5,
-    ids: bool = False,
-) -> Page:
-    """The page of test examples, given as group and row.
-
-    Args:
-        history: How many of the last items before the target are shown.
-        ids: Whether users and items are named by their ids.
-    """
-    record = task_runs.record
+def make_page(task_runs: TaskRuns, chosen: Sequence[tuple[Group, int]], *, beam: int, rule: str, ids: bool) -> Page:
+    """The page of test examples, given as group and row; with ``ids``, users and items are named by theirs."""
+    record = task_runs.first.record
     return Page(
         **{name: getattr(record.cell, name) for name in ("task", "scale", "suite", "seed")},
         title=f"{task_runs.title} · seed {record.cell.seed}",
         backbone=record.backbone_label or record.cell.backbone,
         beam=beam,
         depth=max(LIST_LENGTH, beam),
-        kind=task_runs.split.kind,
-        concept=_concept(task_runs),
+        kind=task_runs.manifest.kind,
+        concept=_concept(task_runs.manifest),
         rule=rule,
         examples=tuple(
-            _example(task_runs, number, group, row, beam=beam, history=history, ids=ids)
+            _example(task_runs, number, group, row, beam=beam, ids=ids)
             for number, (group, row) in enumerate(chosen, start=1)
         ),
     )
 
 
-def _concept(task_runs: TaskRuns) -> str:
-    manifest = task_runs.split.manifest
-    names, items = manifest.concepts, f"{int(task_runs.split.items.sum())} items"
+def _concept(manifest: TaskManifest) -> str:
+    names, items = manifest.concepts, f"{len(manifest.forget_items)} items"
     match manifest.kind:
         case ConceptKind.INTERACTION:
-            return f"{len(task_runs.split.pairs)} interactions; the marked items are those this user asked to forget"
+            count = len(manifest.forget_interactions)
+            return f"{count} interactions; the marked items are those this user asked to forget"
         case ConceptKind.ITEM:
             return f"{len(manifest.forget_items)} single items"
         case ConceptKind.BRAND | ConceptKind.ATTRIBUTE:
@@ -206,51 +185,44 @@ def _concept(task_runs: TaskRuns) -> str:
     return f"{', '.join(names)}, {items}"
 
 
-def _example(
-    task_runs: TaskRuns, number: int, group: Group, row: int, *, beam: int, history: int, ids: bool
-) -> Example:
-    one = task_runs.examples(group).subset(np.asarray([row]))
-    user, target = one.users, one.targets
-    length = int(one.ends[0] - one.starts[0])
+def _example(task_runs: TaskRuns, number: int, group: Group, row: int, *, beam: int, ids: bool) -> Example:
+    one, table = task_runs.example(group, row), task_runs.dataset.items
+    user, target = int(one.users[0]), int(one.targets[0])
 
     def shown(rows: IntArray) -> tuple[Item, ...]:
-        table, out = task_runs.dataset.items, []
-        for item, mark in zip(rows.tolist(), concept_places(task_runs.split, rows[None, :], user)[0], strict=True):
+        out = []
+        for item in rows.tolist():
             brand, title = item_name(table, item)
-            known = table.ids[item] if ids else None
-            out.append(Item(brand=brand, title=title, concept=bool(mark), target=bool(item == target[0]), id=known))
+            concept, known = task_runs.is_forgotten(user, item), table.ids[item] if ids else None
+            out.append(Item(brand=brand, title=title, concept=concept, target=item == target, id=known))
         return tuple(out)
 
-    lists: list[ShownList] = []
-    original: Ranking | None = None
-    for label, run in task_runs.runs:
-        whole = run.rankings[group, beam]
-        ranking = Ranking(whole.items[[row]], whole.log_probs[[row]])
-        rows = ranking.items[0, :LIST_LENGTH]
-        items = shown(rows[rows >= 0])
+    lists = list[ShownList]()
+    rankings = [_row(run.rankings[group, beam], row) for _, run in task_runs.runs]
+    for (label, run), ranking in zip(task_runs.runs, rankings, strict=True):
+        places = ranking.items[0, :LIST_LENGTH]
+        items = shown(places[places >= 0])
         lists.append(
             ShownList(
                 label=label,
                 items=items,
                 concept_items=sum(item.concept for item in items),
                 target_rank=int(run.ranks(group, beam)[row]) or None,
-                change=None if original is None else float(list_change(original, ranking, LIST_LENGTH)[0]),
+                change=float(list_change(rankings[0], ranking, LIST_LENGTH)[0]) if lists else None,
             )
         )
-        original = ranking if original is None else original
+    length = int(one.ends[0] - one.starts[0])
     return Example(
         number=number,
         group=group,
-        user=int(user[0]) if ids else None,
+        user=user if ids else None,
         row=row if ids else None,
-        history=shown(one.histories(history).items[0]) if history and length else (),
+        history=shown(one.histories(HISTORY).items[0]) if length else (),
         history_length=length,
-        target=shown(target)[0],
+        target=shown(one.targets)[0],
         lists=tuple(lists),
     )
 
 
-def split(lists: Sequence[ShownList], most: int) -> list[Sequence[ShownList]]:
-    """The lists in as few tables of at most ``most`` columns as they need, all of about one width."""
-    size = -(-len(lists) // -(-len(lists) // most))
-    return [lists[start : start + size] for start in range(0, len(lists), size)]
+def _row(ranking: Ranking, row: int) -> Ranking:
+    return Ranking(ranking.items[[row]], ranking.log_probs[[row]])

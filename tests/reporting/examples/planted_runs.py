@@ -47,11 +47,11 @@ def made_runs(root: Path, concept: Concept = BRAND_TASK) -> TaskRuns:
     return runs_of(made_world(root, concept))
 
 
-def made_page(task_runs: TaskRuns, *, ids: bool = False, beam: int = 10, history: int = 5) -> Page:
+def made_page(task_runs: TaskRuns, *, ids: bool = False, beam: int = 10) -> Page:
     """A page of three forget and all retain examples: every odd title of the world is somewhere on it."""
     rows = [(Group.FORGET, row) for row in range(3)]
-    rows += [(Group.RETAIN, row) for row in range(len(task_runs.examples(Group.RETAIN)))]
-    return make_page(task_runs, rows, beam=beam, rule="All of them.", history=history, ids=ids)
+    rows += [(Group.RETAIN, row) for row in range(len(task_runs.first.users(Group.RETAIN)))]
+    return make_page(task_runs, rows, beam=beam, rule="All of them.", ids=ids)
 
 
 def odd_page(page: Page) -> Page:

@@ -12,17 +12,10 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.examples.runs import TaskRuns, most_changed, of_users
 from tests.evaluation.planted import lists
 
-CONCEPT = (0, 1, 2, 3)
-"""Items of the concept; 10 and above are others."""
-
 
 def planted(task_runs: TaskRuns, users: list[int], *runs: list[list[int]]) -> TaskRuns:
     """The runs with these lists for the first ``len(users)`` retain examples."""
-    size = len(users)
-    rows = np.arange(size)
-    whole = task_runs.split.test
-    test = replace(whole, retain=replace(whole.retain.subset(rows), users=np.asarray(users)))
-    first = task_runs.runs[0][1]
+    size, first = len(users), task_runs.first
     frame = first.per_user[(first.per_user["group"] == "retain") & (first.per_user["example"] < size)].copy()
     frame["user"] = np.tile(users, 2)
     made = tuple(
@@ -32,15 +25,15 @@ def planted(task_runs: TaskRuns, users: list[int], *runs: list[list[int]]) -> Ta
         )
         for number, run in enumerate(runs)
     )
-    return replace(task_runs, split=replace(task_runs.split, test=test), runs=made)
+    return replace(task_runs, runs=made)
 
 
 SAME = list(range(10, 20))
 
 
-def changed(many: int, concept: int = 0) -> list[int]:
-    """A list that shares all but ``many`` items with ``SAME``, ``concept`` of them from the concept."""
-    return [*range(concept), *range(30, 30 + many - concept), *SAME[many:]]
+def changed(many: int) -> list[int]:
+    """A list that shares all but ``many`` items with ``SAME``."""
+    return [*range(30, 30 + many), *SAME[many:]]
 
 
 def test_the_most_changed_come_first(task_runs: TaskRuns) -> None:
@@ -59,11 +52,10 @@ def test_the_oracle_does_not_choose_and_methods_are_averaged(task_runs: TaskRuns
     assert most_changed(planted(task_runs, [1, 2, 3], [SAME] * 3, oracle), Group.RETAIN, 10, 1).tolist() == [0]
 
 
-def test_ties_go_to_what_lost_more_of_the_concept_and_then_to_the_lower_row(task_runs: TaskRuns) -> None:
-    before = [changed(3), changed(3, concept=2), changed(3, concept=3), changed(3)]
+def test_ties_go_to_the_lower_row(task_runs: TaskRuns) -> None:
     after = [[*range(36, 39), *SAME[3:]]] * 4
-    found = planted(task_runs, [1, 2, 3, 4], before, before, after)
-    assert most_changed(found, Group.RETAIN, 10, 4).tolist() == [2, 1, 0, 3]
+    found = planted(task_runs, [1, 2, 3, 4], [SAME] * 4, [SAME] * 4, after)
+    assert most_changed(found, Group.RETAIN, 10, 4).tolist() == [0, 1, 2, 3]
 
 
 def test_a_user_is_shown_once(task_runs: TaskRuns) -> None:
@@ -73,8 +65,8 @@ def test_a_user_is_shown_once(task_runs: TaskRuns) -> None:
 
 
 def test_named_users_in_the_order_asked_for_with_all_their_examples(task_runs: TaskRuns) -> None:
-    retain = task_runs.examples(Group.RETAIN).users
-    forget = task_runs.examples(Group.FORGET).users
+    retain = task_runs.first.users(Group.RETAIN)
+    forget = task_runs.first.users(Group.FORGET)
     both = next(int(user) for user in forget if user in retain)
     other = next(int(user) for user in retain if user not in forget)
     found = of_users(task_runs, [other, both, other], (Group.FORGET, Group.RETAIN))
@@ -85,7 +77,7 @@ def test_named_users_in_the_order_asked_for_with_all_their_examples(task_runs: T
 
 
 def test_users_without_examples_are_all_named(task_runs: TaskRuns) -> None:
-    known = int(task_runs.examples(Group.RETAIN).users[0])
+    known = int(task_runs.first.users(Group.RETAIN)[0])
     with pytest.raises(UsageError, match=r"no retain test example is of the user 777, -4") as fault:
         of_users(task_runs, [777, known, -4], (Group.RETAIN,))
     assert "per_user.parquet" in str(fault.value)

@@ -22,16 +22,16 @@ def test_lists_marks_and_sums(task_runs: TaskRuns, beam: int) -> None:
     for example in page.examples:
         group, row = example.group, example.row
         assert row is not None
-        part = task_runs.examples(group)
-        assert example.user == part.users[row]
+        target = task_runs.first.targets(group)[row]
+        assert example.user == task_runs.first.users(group)[row]
         lists = [run.rankings[group, beam].items[row].tolist() for _, run in task_runs.runs]
         for shown, whole in zip(example.lists, lists, strict=True):
             first = [item for item in whole[:10] if item >= 0]
             assert [item.id for item in shown.items] == [f"I{item:03d}" for item in first]
             assert [item.concept for item in shown.items] == [item < 10 for item in first]
-            assert [item.target for item in shown.items] == [item == part.targets[row] for item in first]
+            assert [item.target for item in shown.items] == [item == target for item in first]
             assert shown.concept_items == sum(item < 10 for item in first)
-            place = whole.index(part.targets[row]) + 1 if part.targets[row] in whole else None
+            place = whole.index(target) + 1 if target in whole else None
             assert shown.target_rank == place
             if shown is example.lists[0]:
                 assert shown.change is None
@@ -44,15 +44,13 @@ def test_lists_marks_and_sums(task_runs: TaskRuns, beam: int) -> None:
 
 
 def test_histories_are_the_last_items(task_runs: TaskRuns) -> None:
-    page = made_page(task_runs, ids=True, history=3)
+    page = made_page(task_runs, ids=True)
     for example in page.examples:
-        part = task_runs.examples(example.group)
-        row = example.row or 0
-        whole = part.events[part.starts[row] : part.ends[row]].tolist()
-        assert [item.id for item in example.history] == [f"I{item:03d}" for item in whole[-3:]]
-        assert [item.concept for item in example.history] == [item < 10 for item in whole[-3:]]
+        part = task_runs.example(example.group, example.row or 0)
+        whole = part.events[part.starts[0] : part.ends[0]].tolist()
+        assert [item.id for item in example.history] == [f"I{item:03d}" for item in whole[-5:]]
+        assert [item.concept for item in example.history] == [item < 10 for item in whole[-5:]]
         assert example.history_length == len(whole)
-    assert all(example.history == () for example in made_page(task_runs, history=0).examples)
 
 
 def test_no_ids_unless_asked_for(task_runs: TaskRuns, page: Page) -> None:
@@ -65,10 +63,9 @@ def test_no_ids_unless_asked_for(task_runs: TaskRuns, page: Page) -> None:
 
 def test_of_interactions_only_the_users_own_are_marked(tmp_path: Path) -> None:
     task_runs = made_runs(tmp_path, InteractionConcept(share=0.3))
-    forget = task_runs.examples(Group.FORGET)
-    rows = [(Group.FORGET, row) for row in range(len(forget))]
+    rows = [(Group.FORGET, row) for row in range(len(task_runs.first.users(Group.FORGET)))]
     page = make_page(task_runs, rows, beam=50, rule="", ids=True)
-    pairs = {(int(user), f"I{item:03d}") for user, item in task_runs.split.pairs}
+    pairs = set(task_runs.manifest.forget_interactions)
     shown = [
         (example.user, item)
         for example in page.examples

@@ -50,7 +50,7 @@ def test_no_line_is_wider_than_the_screen(page: Page, odd: Page, width: int) -> 
     assert max(cell_len(line) for line in lines) <= width
     heads = [line for line in lines if "original" in line and "seed" not in line and "overlap" not in line]
     assert len(heads) >= len(page.examples)
-    parts = -(-4 // max(1, (width - 12) // 22))
+    parts = -(-4 // max(1, (width - 10) // 24))
     assert sum("to forget  " in line and "/10" in line for line in lines) == parts * len(page.examples)
 
 
