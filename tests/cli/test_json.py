@@ -36,7 +36,7 @@ FILE = Path(__file__).with_name("json.txt")
 DEMO = Path(__file__).parents[2] / "leaderboard/results/demo-brand/tiger"
 ROWS = ("original", "retrain", "tracer")
 
-KEYED = {"counts", "groups", "measures", "cells", "columns", "layouts"}
+KEYED = {"counts", "groups", "measures", "cells", "columns", "layouts", "checks"}
 """Fields whose keys are data, which stand as one ``*``."""
 
 FREE = {"presets", "sid_presets", "config", "fields", "variants", "report", "settings", "changes", "environment"}
