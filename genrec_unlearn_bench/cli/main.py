@@ -72,7 +72,7 @@ bench results figures --kind pareto --task industrial-brand --width page --forma
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
 bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --out trec
-bench results pull https://example.org/leaderboard --task industrial-brand
+bench results pull https://example.org/mine.zip
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
 bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
@@ -118,7 +118,7 @@ class Bench(TyperGroup):
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
     *("oracle_seeds", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
-    *("protocol", "standalone", "bib", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
+    *("protocol", "standalone", "bib", "user", "ids", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -12,13 +11,13 @@ from rich.padding import Padding
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import AsJson, Output, first_lines, sheet, stdout
+from genrec_unlearn_bench.cli.command import AsJson, Output, sheet, stdout
 from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
-from genrec_unlearn_bench.progress_display import format_bytes, open_store, print_line, progressing
+from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
 
 Numbers = Annotated[list[int] | None, Argument(help="Claims to show in full; all in brief where none is given.")]
 Own = Annotated[
@@ -281,40 +280,17 @@ def _export_table(folders: list[Path], out: Path) -> Output:
 
 
 def pull(
-    place: Annotated[str, Argument(help="A folder, or http(s)://… of one that is served.", metavar="PLACE")],
-    task: options.TaskNames = None,
-    backbone: options.BackboneNames = None,
-    method: options.MethodNames = None,
-    ruleset: options.RulesetNames = None,
-    scale: options.ScaleNames = None,
+    place: Annotated[str, Argument(help="A submission or tree of results: folder, zip file, its address.")],
     results_dir: options.ResultsDir = Path("results"),
-    write_index: Annotated[
-        bool, Option("--write-index", help="Only write the index by which others pull from it.")
-    ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
 ) -> Output:
     """Fetch results that others have published, so that one pays for one's own method alone.
 
-    Every file is held against the digest of the place's index; what lies here already is never written over. Given
-    again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
+    They are checked as `bench submission verify` does; what lies here already is never written over.
     """
     from genrec_unlearn_bench.submissions import pull as pulling
 
-    if write_index:
-        path, count = pulling.write_index(Path(place))
-        return Output({"index": str(path), "results": count}, [f"{path}: {count} results"])
-    found = pulling.find_place(place)
-    given = {"task": task, "backbone": backbone, "method": method, "ruleset": ruleset, "scale": scale}
-    wanted = pulling.select_offered(found.index, {field: named(values) for field, values in given.items() if values})
-    size = sum(file.size for one in wanted for file in one.files.values())
-    print_line(f"{len(wanted)} results, {format_bytes(size)}, from {place}", stderr=True)
     with progressing() as progress:
-        brought = () if dry_run else pulling.pull_results(found, wanted, results_dir, progress)
-    counts = Counter(one.outcome for one in brought)
-    failed = [f"failed: {one.what}: {one.fault}" for one in brought if one.outcome == "failed"]
-    kept = [one.what for one in brought if one.outcome == "kept"]
-    lines = [*first_lines(failed), *(f"kept: {what}: something else lies here under that name" for what in kept)]
-    lines.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing was pulled")
-    lines += ["run the same command again: it goes on where it stopped"] if failed else []
-    content = {"counts": dict(counts), "brought": [vars(one) for one in brought]}
-    return Output(content, lines, exit_code=int(bool(failed)))
+        pulled = pulling.pull(place, results_dir, progress)
+    new = [str(folder) for folder, is_new in pulled.items() if is_new]
+    kept = len(pulled) - len(new)
+    return Output({"new": new, "kept": kept}, [f"{len(new)} new, {kept} here already"])

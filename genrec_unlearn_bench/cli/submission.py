@@ -11,7 +11,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, first_lines
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.progress_display import progressing
 from genrec_unlearn_bench.registry import methods
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
-PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
@@ -44,16 +43,15 @@ def new(
     ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
     withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
     affirm_rules: AffirmRules = False,
-    pr_text: PrText = None,
     leaderboard: Leaderboard = None,
 ) -> Output:
     """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
 
     Nothing is written unless everything passes. Calling it again renews the results and keeps your words, given here or
-    written into submission.yaml. Written beside the folder: the same as a zip file, and the pull request's text.
+    written into submission.yaml. Written beside the folder: the same as a zip file.
     """
-    from genrec_unlearn_bench.submissions.inventory import pack
-    from genrec_unlearn_bench.submissions.submit import pull_request, submit
+    from genrec_unlearn_bench.submissions.bundle import pack
+    from genrec_unlearn_bench.submissions.submit import submit
 
     given = {"title": title, "contact": contact, "licence": licence, "code": code, "deviations": deviation}
     words: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
@@ -71,10 +69,9 @@ def new(
         words=words,
         affirm=affirm_rules,
     )
-    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
+    archive = out / f"{name}.zip"
     pack(done.folder, archive)
-    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
-    return _submitted(done, {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)})
+    return _submitted(done, {"folder": str(done.folder), "archive": str(archive)})
 
 
 def _parts(text: str, *fields: str) -> dict[str, str]:
@@ -90,15 +87,14 @@ def _submitted(done: Submitted, paths: dict[str, str]) -> Output:
     absent = [field for field in ("paper", "code") if getattr(done.spec, field) is None]
     steps = [f"add {' and '.join(absent)} to submission.yaml, if there are any"] if absent else []
     steps.append(f"bench submission verify {done.folder} --demo --write")
-    steps.append("commit the folder and open a pull request with the text")
+    steps.append("commit the folder and open a pull request")
     view: dict[str, Any] = {
-        "folder": f"{done.folder} ({'renewed' if done.renewed else 'new'}, {size / 1024:.0f} KiB)",
+        "folder": f"{done.folder} ({size / 1024:.0f} KiB)",
         "results": f"{len(done.records)} on {', '.join(tasks)}",
         "seeds": done.spec.seeds,
         "checks": f"{len(checked.checks)} passed; badge so far: {checked.badge.value}",
         "re-scored": f"{len(checked.rescored)} metrics from the per-user tables",
         "archive": paths["archive"],
-        "pull request": paths["pull_request"],
         "withheld": f"{', '.join(checked.withheld)} (stays self-reported)" if checked.withheld else "",
         "passed over": f"{done.passed_over} results of another version of the method's file" * bool(done.passed_over),
         "notices": checked.notices,
@@ -153,18 +149,15 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     The same results give the same bytes on every machine, so whoever doubts a page can make it again.
     """
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
-    from genrec_unlearn_bench.submissions.pull import INDEX, site_index
     from genrec_unlearn_bench.submissions.result_set import load_published
     from genrec_unlearn_bench.submissions.verification import published_sources
 
-    folders = [folder for _, folder in published_sources(leaderboard)]
-    if not folders:
+    if not published_sources(leaderboard):
         raise UsageError(
             f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
         )
     results = [one for part in load_published(leaderboard) for one in part.results]
     files = site_files(results, root=leaderboard)
-    files[INDEX] = site_index(folders, leaderboard)
     place = out or leaderboard / SITE
     counted = {"folder": str(place), "files": len(files), "results": len(results)}
     if check:
@@ -228,7 +221,7 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
         "verdict": verdict,
         "badge": found.badge_text,
         "results": str(found.results),
-        "checks": f"{sum(check.passed for check in found.checks)} of {len(found.checks)} passed",
+        "checks": f"{sum(not faults for faults in found.checks.values())} of {len(found.checks)} passed",
         "re-scored": f"{len(found.rescored)} metrics: {', '.join(found.rescored)}",
         "self-reported": f"{len(found.self_reported)} metrics that are not per user, or rest on what is withheld",
         "demo": demo,
@@ -237,8 +230,8 @@ def _verified(found: Verification, *, wanted: bool, holds: bool) -> Output:
         "notice": "\n".join(found.notices),
     }
     lines = []
-    for check in found.checks:
-        lines += first_lines([f"\n{check.title}: no\n{fault.text()}" for fault in check.faults])
+    for name, faults in found.checks.items():
+        lines += first_lines([f"\n{name}: {fault.text()}" for fault in faults])
     lines += [f"  {line}" for line in (found.demo.differences if found.demo is not None else ())]
     shown = card(f"Submission {found.name}", None, view=view)
     return Output(found.model_dump(mode="json"), [*shown.parts, *lines], exit_code=int(not holds))

@@ -14,17 +14,11 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reproduce.comparison import NoiseFloor, Repetition
+    from genrec_unlearn_bench.reproduce.repeat import Repetition
     from genrec_unlearn_bench.reproduce.reproduction import ReproductionRecord
 
 SHOWN = ("hr@10", "ndcg@10", "concept-rate@10", "similarity.first")
 """Always shown; of the rest only what is not identical."""
-
-ASKED = {
-    "bits": "the same bits",
-    "floor": "HR@10 and NDCG@10 within the noise floor that was measured on this GPU",
-    "users": "HR@10 and NDCG@10 within 2.8 standard errors over users, as no noise floor is known here",
-}
 
 MOST = 12
 """Rows of other numbers that are shown."""
@@ -38,7 +32,6 @@ Target = Annotated[
 ]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
-TestRows = Annotated[int, Option(help="Test rows measured while training goes on; at its end all are.", min=1)]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
@@ -46,15 +39,10 @@ def reproduce(
     name: Target = None,
     method: Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")] = None,
     encoder: RunEncoder = None,
-    fresh: Annotated[bool, Option("--fresh", help="Of a run: make the original and the oracles anew as well.")] = False,
     sandbox: options.Sandbox = True,
-    floor: Annotated[
-        int | None, Option(help="Of a run on a GPU: repeat it so often, keep the spread.", metavar="N", min=1)
-    ] = None,
     minutes: Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)] = None,
     set_: Changes = None,
     seed: Annotated[int, Option(help="Training seed.", min=0)] = 0,
-    test_rows: TestRows = 2000,
     device: options.Device = "auto",
     threads: RunThreads = None,
     data_dir: options.DataDir = None,
@@ -88,11 +76,11 @@ def reproduce(
                 hint="leave that out; another run is made with bench run",
             )
         settings = {**shared, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
-        return _repeat(Path(name), cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
+        return _repeat(Path(name), cache_dir, settings, sandbox=sandbox)
     reference = reproduction.find_reference(name)
     if minutes == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
-    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed, "test_rows": test_rows}
+    shared |= {"device": device, "results_dir": results_dir, "minutes": minutes, "seed": seed}
     request = reproduction.ReproductionRequest(reference=reference, changes=overrides(set_ or []), **shared)
     with open_store(cache_dir) as (store, progress):
         return _record_card(*reproduction.reproduce(request, store, progress))
@@ -109,8 +97,8 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     view = {
         "trained": f"{record.steps} of at most {record.total_steps} steps ({epochs:.1f} epochs)",
         "best validation NDCG@10": None if record.best_valid_ndcg < 0 else record.best_valid_ndcg,
-        "measured": f"{record.test_rows} of {record.all_test_rows} test rows, beam {reference.beam}",
-        "time": f"{record.train_seconds / 60:.1f} min of training in {len(record.pieces)} piece(s)",
+        "measured": f"{record.test_rows} test rows, beam {reference.beam}",
+        "time": f"{record.train_seconds / 60:.1f} min of training",
         "verdict": verdict,
         "record": str(folder),
         "comparisons": [
@@ -118,7 +106,6 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
                 "metric": one.metric,
                 "published": f"{one.published:.4f}",
                 "ours": f"{one.measured:.4f}",
-                "ours, by item": f"{one.items:.4f}",
                 "distance": f"{one.distance:+.1%}",
                 f"within {reference.tolerance:.0%}": "yes" if one.within else "no",
             }
@@ -129,22 +116,13 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
     return card(reference.title, content, reference.source, view=view)
 
 
-def _repeat(
-    path: Path,
-    cache_dir: Path | None,
-    settings: dict[str, Any],
-    *,
-    fresh: bool,
-    sandbox: bool,
-    floor: int | None,
-) -> Output:
-    """Repeat a run, or measure its noise floor, and print the comparison; exit code 1 where it does not hold.
+def _repeat(path: Path, cache_dir: Path | None, settings: dict[str, Any], *, sandbox: bool) -> Output:
+    """Repeat a run and print the comparison; exit code 1 where it does not hold.
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
     from genrec_unlearn_bench.pipeline.results import find_run, read_record
-    from genrec_unlearn_bench.reproduce.comparison import Redo, read_floor
-    from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
+    from genrec_unlearn_bench.reproduce.repeat import repeat_record
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
     folder = find_run(path)
@@ -154,18 +132,9 @@ def _repeat(
         settings = {"method": str(submission / METHOD_FILE), "isolated": "sandbox" if sandbox else "process"} | {
             name: value for name, value in settings.items() if value is not None
         }
-    redo: Redo = "all" if fresh else "row"
-    cache = options.cache_root(cache_dir)
     with progressing() as progress:
-
-        def once(known: NoiseFloor | None) -> Repetition:
-            return repeat_record(record, cache_dir=cache, redo=redo, floor=known, progress=progress, **settings)
-
         progress.info(f"{folder}: {record.command}")
-        if floor is None:
-            done = once(read_floor(folder, record, redo))
-        else:
-            _, done = measure_floor(folder, record, floor, once, redo=redo, progress=progress)
+        done = repeat_record(record, cache_dir=options.cache_root(cache_dir), progress=progress, **settings)
     return _repetition_card(done, folder)
 
 
@@ -176,8 +145,7 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
     others.sort(key=lambda row: row.verdict != "differs")
     view = {
         "numbers": ", ".join(f"{count} {verdict}" for verdict, count in done.counts.items()),
-        "asked for": ASKED[done.basis],
-        "noise floor": f"not used: {done.floor_unused}" if done.floor_unused else "",
+        "asked for": "the same bits" if done.bitwise else "HR@10 and NDCG@10 within 2.8 standard errors over users",
         "surroundings": "\n".join(map(str, done.changes)) or "as they were",
         "from the cache": ", ".join(done.reused) or "nothing",
         "first difference": done.first_difference or "none: every stage came out the same",
@@ -185,20 +153,19 @@ def _repetition_card(done: Repetition, folder: Path) -> Output:
         "verdict": "the record holds" if done.matches else "the record does not hold here",
         "not listed": f"{len(others) - MOST} more that are not identical (--json)" if len(others) > MOST else "",
         "rows": [
-            vars(row) | {"group": row.group.value, "allowed": "–" if row.allowed is None else f"±{row.allowed:.2g}"}
+            row._asdict() | {"group": row.group.value, "allowed": "–" if row.allowed is None else f"±{row.allowed:.2g}"}
             for row in [*first, *others[:MOST]]
         ],
     }
     title = f"{cell.task} · {cell.backbone} · {cell.method} · {cell.scale} · seed {cell.seed}"
-    plain = ("matches", "bitwise", "basis", "floor_unused", "counts")
+    plain = ("matches", "bitwise", "counts", "first_difference")
     content = {
         "folder": str(folder),
         "key": done.then.key,
         **{name: getattr(done, name) for name in plain},
-        "first_difference": done.first_difference,
         "reused": list(done.reused),
-        "changes": [vars(change) for change in done.changes],
-        "rows": [{**vars(row), "group": row.group.value} for row in done.rows],
+        "changes": [change._asdict() for change in done.changes],
+        "rows": [{**row._asdict(), "group": row.group.value} for row in done.rows],
         "record": done.now.model_dump(mode="json"),
     }
     return Output(content, card(title, None, str(folder), view=view).parts, int(not done.matches))

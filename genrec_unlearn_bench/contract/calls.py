@@ -1,8 +1,4 @@
-"""One call of a method on the demo: its side effects, and the faults of its result, however little it has learned.
-
-A method is an ordinary Python function, so side effects cannot be prevented, only observed. File access is observed
-through Python's audit events, which native code does not raise; the rule about imports covers that.
-"""
+"""One call of a method on the demo: its side effects, and the faults of its result, however little it has learned."""
 
 from __future__ import annotations
 
@@ -10,22 +6,19 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import os
+import math
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import BenchError
@@ -48,22 +41,6 @@ BEAM = 10
 TEST_USERS = 64
 """Test users per group whose recommendation lists are checked."""
 
-CHANGES = {
-    "weights": "its weights were changed",
-    "sids": "its semantic IDs were changed",
-    "serving": "its serving rules were changed",
-    "training": "it was left in another mode (training or evaluation)",
-    "trainable": "requires_grad of its parameters was changed",
-    "hooks": "hooks were left on it",
-}
-"""Parts of the original's fingerprint that must not change."""
-
-OBSERVED = ("random-state", "request-alone", "quiet", "settings")
-"""Rules about what a call does besides its result."""
-
-Faults = dict[str, list[str]]
-"""Sentences by the name of the rule that they break (``rules.RULES``)."""
-
 
 @dataclass(eq=False)
 class MethodCall:
@@ -72,18 +49,15 @@ class MethodCall:
     Attributes:
         method: The called object; None if it could not be made.
         fault: Why the call failed, in one line; there is no result then.
-        faults: What it broke; ``lists`` is absent where they were not checked.
+        faults: What it broke, by the name of the rule.
         content: Digest of all that determines its lists; None without a result.
-        changed, trained: Whether the result or its weights differ from the original.
     """
 
     method: UnlearningMethod[Any] | None = None
     fault: str = ""
     hint: str | None = None
-    faults: Faults = field(default_factory=dict)
+    faults: dict[str, list[str]] = field(default_factory=dict)
     content: tuple[str, str, str] | None = None
-    changed: bool = False
-    trained: bool = False
     seconds: float = 0.0
     progress: Progress = field(default_factory=Progress)
 
@@ -94,14 +68,12 @@ def call_method(
     task: PreparedTask,
     *,
     source: Path | None,
-    root: Path,
     repeated: bool = False,
 ) -> MethodCall:
     """Call a method's ``unlearn`` once.
 
     Args:
         source: The method's file, to report the line of an exception.
-        root: Folder in which no file may be opened.
         repeated: A call for comparison with an earlier one: with other states of Python's and NumPy's global
             generators, on which nothing may depend, and without checking the result.
     """
@@ -109,7 +81,7 @@ def call_method(
     before, digest = fingerprint(recommender), _digest(request)
     call = MethodCall()
     began = time.perf_counter()
-    with _observed(root, int(repeated)) as call.faults:
+    with _observed(call.faults, global_seed=int(repeated)):
         try:
             call.method = make()
             result = call.method.unlearn(recommender, request, call.progress)
@@ -122,22 +94,30 @@ def call_method(
     call.seconds = time.perf_counter() - began
     if not isinstance(result, Recommender):
         call.fault = f"unlearn() returned {type(result).__name__}, not a recommender"
-        call.hint = "return the unlearned recommender"
         return call
     now, after = fingerprint(recommender), fingerprint(result)
-    call.faults["original-untouched"] = [
-        text for name, text in CHANGES.items() if getattr(now, name) != getattr(before, name)
-    ]
+    changed = [part for part, was in vars(before).items() if vars(now)[part] != was]
+    call.faults["original-untouched"] = [f"the original's {part} changed" for part in changed]
     if _digest(request) != digest:
         call.faults["request-untouched"] = ["arrays of the request were changed in place"]
+    notes = call.progress.notes
+    if after.content == before.content and notes.get("applicable") is not False and notes.get("edited_vectors") != 0:
+        call.faults["changed"] = ["the result equals the original to the bit"]
+    call.faults["losses"] = _loss_faults(call.progress, trained=after.weights != before.weights)
     if not repeated:
         with tempfile.TemporaryDirectory() as folder:
             call.faults["result-whole"] = list(result_faults(before, result, Path(folder) / "model"))
         if not first_not_finite(result):
             call.faults["lists"] = list(list_faults(result, task.split.test, TEST_USERS))
     call.content = after.content
-    call.changed, call.trained = after.content != before.content, after.weights != before.weights
     return call
+
+
+def _loss_faults(progress: Progress, *, trained: bool) -> list[str]:
+    for step in progress.steps:
+        if names := [f"{name} = {value}" for name, value in step.losses.items() if not math.isfinite(value)]:
+            return [f"losses are not finite in step {step.step} of {step.stage!r}: {', '.join(names)}"]
+    return [] if progress.steps or not trained else ["weights were changed, and no step was reported"]
 
 
 @dataclass(frozen=True)
@@ -169,7 +149,7 @@ def fingerprint(recommender: Recommender) -> Fingerprint:
         weights=weights.hexdigest(),
         names=tuple(state),
         sids=recommender.sids.digest,
-        serving=_rules(recommender.serving),
+        serving=_digest(recommender.serving),
         training=recommender.module.training,
         trainable=tuple(parameter.requires_grad for parameter in recommender.module.parameters()),
         hooks=sum(_hooks(part) for part in recommender.module.modules()),
@@ -214,10 +194,6 @@ def _hooks(part: torch.nn.Module) -> int:
     return sum(not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in found)
 
 
-def _rules(rules: ServingRules) -> str:
-    return " ".join("-" if mask is None else np.packbits(mask).tobytes().hex() for mask in vars(rules).values())
-
-
 def _order_faults(model: Recommender, ranking: Ranking) -> Iterator[str]:
     filled = ranking.items >= 0
     if not filled[:, 0].all():
@@ -246,92 +222,36 @@ def _digest(content: object) -> str:
     return state.hexdigest()
 
 
-TORCH_DRAWS = "it draws from torch's global generator, without dropout being on"
-
-
-def _numpy_state() -> tuple[bytes, int]:
-    state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 - the global generator is meant
-    return state["key"].tobytes(), int(state["pos"])
-
-
-WATCHED: tuple[tuple[str, str, Callable[[], Any], Callable[[Any], object] | None], ...] = (
-    ("random-state", "it draws from Python's global generator (random)", random.getstate, None),
-    ("random-state", "it draws from NumPy's global generator (np.random)", _numpy_state, None),
-    ("random-state", "it sets torch's global seed (torch.manual_seed)", torch.initial_seed, None),
-    ("random-state", TORCH_DRAWS, lambda: torch.get_rng_state().numpy().tobytes(), None),
-    ("settings", "torch's default type", torch.get_default_dtype, torch.set_default_dtype),
-    ("settings", "the number of threads", torch.get_num_threads, torch.set_num_threads),
-    ("settings", "gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
-    (
-        "settings",
-        "deterministic algorithms",
-        torch.are_deterministic_algorithms_enabled,
-        partial(torch.use_deterministic_algorithms, warn_only=True),
-    ),
-    ("settings", "the working folder", os.getcwd, os.chdir),
+SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
+    ("torch's default type", torch.get_default_dtype, torch.set_default_dtype),
+    ("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    ("gradients (torch.set_grad_enabled)", torch.is_grad_enabled, torch.set_grad_enabled),
 )
-"""What a method must leave as it is: the rule, what a change means, how to read it, and how to put a setting back."""
+"""What a method must leave as it is, how to read it, and how to put it back."""
 
 
 @contextlib.contextmanager
-def _observed(root: Path, global_seed: int) -> Iterator[Faults]:
-    """Observe the block's output, file and network access, and changes of global state, which is restored.
+def _observed(faults: dict[str, list[str]], *, global_seed: int) -> Iterator[None]:
+    """Observe the block's output and changes of settings; global state is restored.
 
     Torch's global generator is seeded as the runner does for a stage, Python's and NumPy's with ``global_seed``.
     """
-    faults: Faults = {rule: [] for rule in OBSERVED}
-    accessed, output, dropout = list[str](), io.StringIO(), list[str]()
+    output = io.StringIO()
     outside = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global generator is meant
-    hook = register_module_forward_pre_hook(lambda part, inputs: dropout.append("on") if _drops(part) else None)
-    listener = (f"{root.resolve()}{os.sep}", accessed)
-    _install_audit_hook()
-    _LISTENERS.append(listener)
+    before = [read() for _, read, _ in SETTINGS]
     try:
         with generators_kept(), contextlib.redirect_stdout(output):
             random.seed(global_seed)
             np.random.seed(global_seed)  # noqa: NPY002
             torch.manual_seed(derive(SEED, "stage", "unlearned"))
-            before = [read() for _, _, read, _ in WATCHED]
-            try:
-                yield faults
-            finally:
-                for (rule, what, read, restore), was in zip(WATCHED, before, strict=True):
-                    now = read()
-                    if now != was and restore is not None:
-                        faults[rule].append(f"{what} was {was} and is {now}")
-                        restore(was)
-                    elif now != was and not (dropout and what == TORCH_DRAWS):
-                        faults[rule].append(what)
+            yield
     finally:
-        _LISTENERS.remove(listener)
-        hook.remove()
         random.setstate(outside[0])
         np.random.set_state(outside[1])  # noqa: NPY002
-        faults["request-alone"] += list(dict.fromkeys(accessed))[:3]
-        if printed := output.getvalue().strip().partition("\n")[0]:
-            faults["quiet"].append(f"it prints {printed[:80]!r}")
-
-
-def _drops(part: torch.nn.Module) -> bool:
-    """Whether a module applies dropout, by itself or by the function with a rate in its attribute ``dropout``."""
-    rate = getattr(part, "p" if isinstance(part, torch.nn.modules.dropout._DropoutNd) else "dropout", 0.0)
-    return part.training and isinstance(rate, float) and rate > 0
-
-
-_LISTENERS: list[tuple[str, list[str]]] = []
-
-
-@cache
-def _install_audit_hook() -> None:
-    """Install one audit hook for the process; it cannot be removed, so it does nothing without listeners."""
-    sys.addaudithook(_audit)
-
-
-def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    for root, accessed in _LISTENERS:
-        if event == "socket.connect":
-            accessed.append(f"it connects to {arguments[1]!r}")
-        elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
-            path = os.path.abspath(os.fsdecode(arguments[0]))
-            if path.startswith(root):
-                accessed.append(f"it opens {path}")
+        faults["settings"] = []
+        for (what, read, restore), was in zip(SETTINGS, before, strict=True):
+            if (now := read()) != was:
+                faults["settings"].append(f"{what} was {was} and is {now}")
+                restore(was)
+        printed = output.getvalue().strip().partition("\n")[0]
+        faults["quiet"] = [f"it prints {printed[:80]!r}"] if printed else []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import METHOD_PACKAGE, methods
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -28,11 +28,11 @@ class MethodFiles(NamedTuple):
     method_option: str
 
 
-def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> MethodFiles:
+def new_method(name: str, *, folder: Path | None = None, root: Path | None = None, year: int) -> MethodFiles:
     """Write a method file and its test to ``folder`` (None: the working folder).
 
     Args:
-        in_tree: Write to ``methods/`` and ``tests/methods/`` of the clone instead.
+        root: A clone, to write to its ``methods/`` and ``tests/methods/`` instead.
         year: Year for the docstring.
 
     Raises:
@@ -40,33 +40,26 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
         StorageError: The folder cannot be written.
     """
     module = name.replace("-", "_")
-    _check_name(name, module, in_tree=in_tree)
-    root = clone_root() if in_tree else None
-    if in_tree and root is None:
-        raise UsageError(
-            "the suite is installed as a package here, and a method of its own belongs into a clone",
-            hint="leave out --in-tree (--out says where the files go), or clone the repository",
-        )
+    _check_name(name, module, in_tree=root is not None)
     place = folder or Path()
-    method = root / "methods" / f"{module}.py" if root else place / f"{module}.py"
-    test = root / "tests" / "methods" / f"test_{module}.py" if root else place / f"test_{module}.py"
-    existing = [str(path) for path in (method, test) if path.exists()]
-    if existing:
-        where = " and ".join(existing)
-        raise UsageError("nothing is overwritten", where=where, hint="choose another name, or remove it")
+    method = (root / "methods" if root else place) / f"{module}.py"
+    test = (root / "tests" / "methods" if root else place) / f"test_{module}.py"
+    if existing := [str(path) for path in (method, test) if path.exists()]:
+        raise UsageError(
+            "nothing is overwritten", where=" and ".join(existing), hint="choose another name, or remove it"
+        )
     words = {
         "name": name,
         "module": module,
         "cls": "".join(part.capitalize() for part in name.split("-")),
         "title": name.replace("-", " ").capitalize(),
     }
-    texts = [_rendered(part, words, in_tree=in_tree, year=year) for part in ("method", "test_method")]
-    _check_class(words["cls"], texts[0])
+    texts = [_rendered(part, words, in_tree=root is not None, year=year) for part in ("method", "test_method")]
+    if clash := re.search(rf"^(?:from|import)\b.*\b({words['cls']}(?:Config)?)\b", texts[0], re.MULTILINE):
+        raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
     for path, text in zip((method, test), texts, strict=True):
-        with guarded(path, "--out"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-    return MethodFiles(method, test, name if in_tree else str(method))
+        atomic_text(path, text, "--out")
+    return MethodFiles(method, test, name if root else str(method))
 
 
 def clone_root() -> Path | None:
@@ -80,12 +73,9 @@ def clone_root() -> Path | None:
 
 
 def _check_name(name: str, module: str, *, in_tree: bool) -> None:
-    if not NAME.fullmatch(name):
-        near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-")
-        hint = f"for example {near if NAME.fullmatch(near) else 'my-method'}"
-        raise UsageError(f"{name!r} is no name of a method: small letters, digits and single hyphens", hint=hint)
-    if len(name) > MAX_LENGTH:
-        raise UsageError(f"{name!r} has {len(name)} characters, {MAX_LENGTH} are allowed", hint="shorten it")
+    if not NAME.fullmatch(name) or len(name) > MAX_LENGTH:
+        what = f"{name!r} is no name of a method: small letters, digits and single hyphens, at most {MAX_LENGTH}"
+        raise UsageError(what, hint="such as my-method")
     if name in methods():
         raise UsageError(f"there is a method {name!r} already", hint="choose another name (bench ls methods)")
     # A file of that name in the working folder is found as well; it is reported as existing, not as installed.
@@ -93,11 +83,6 @@ def _check_name(name: str, module: str, *, in_tree: bool) -> None:
     if hides or keyword.iskeyword(module) or keyword.issoftkeyword(module):
         what = f"{module}.py would hide an installed module or a word of Python"
         raise UsageError(what, hint=f"for example {name}-unlearning")
-
-
-def _check_class(name: str, text: str) -> None:
-    if clash := re.search(rf"^(?:from|import)\b.*\b({name}(?:Config)?)\b", text, re.MULTILINE):
-        raise UsageError(f"its class would be named {clash[1]}, which the file imports", hint="choose another name")
 
 
 def _rendered(part: str, words: Mapping[str, str], *, in_tree: bool, year: int) -> str:

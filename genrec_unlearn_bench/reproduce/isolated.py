@@ -48,12 +48,9 @@ METHOD_STAGES = frozenset({"unlearned", "stream"})
 """Stages that the method's own code makes."""
 REQUEST, METHOD, CACHE = "request.json", "method.py", "cache"
 """What the folder of inputs holds."""
-CHILD = f"from {__name__} import unlearn_apart; unlearn_apart()"
 LARGEST = 64 << 30
 """Bytes of an unlearned model that are taken over."""
 
-INPUTS, OUT = Path("/inputs"), Path("/out")
-"""Where the sandbox sees the folder of inputs, read-only, and the one that it may write to."""
 PACKAGES = ("genrec_unlearn_bench", *(f"genrec_unlearn_bench.{name}" for name in ("methods", "tasks", "leaderboard")))
 """Packages of the suite; those of content may lie next to the engine's folder (``package-dir``)."""
 PUBLISHED = ("results", "grids", "submissions", "published", "site", "health")
@@ -75,10 +72,7 @@ class _StandIn(UnlearningMethod[_AnyConfig]):
     name = ""
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:
-        raise BenchError(
-            "the method's process made no model of the key that the record asks for",
-            hint="its configuration may not be the record's, or it stopped without saying so",
-        )
+        raise BenchError("the method's process made no model of the key that the record asks for")
 
 
 def run_isolated(
@@ -92,22 +86,16 @@ def run_isolated(
         sandboxed: False runs the method's process with this user's rights, for code that is trusted.
         seconds: After so long the method is ended.
 
-    Raises:
-        UsageError: The sandbox does not work here, or the run calls the method for its measurements.
-        BenchError: The method failed.
+    Raises UsageError where the sandbox does not work or shadow models would call the method, BenchError where it fails.
     """
     if sandboxed:
         check_sandbox()
     if request.shadows:
-        raise UsageError(
-            "shadow models call the method again and again, which is not done in isolation",
-            hint="run the record's command without --shadows",
-        )
+        raise UsageError("shadow models call the method, which is not done in isolation", hint="leave out --shadows")
     resolved = _without_code(request, source)
     context = StageContext(store, progress, device=resolved.device)
-    row = build_result(resolved, progress=progress).inputs["row"]
-    theirs = [stage for stage in topological([row]) if stage.name in METHOD_STAGES]
-    given = [stage for stage in topological([row]) if stage.name not in METHOD_STAGES]
+    stages = topological([build_result(resolved, progress=progress).inputs["row"]])
+    given = [stage for stage in stages if stage.name not in METHOD_STAGES]
     with determinism(resolved.threads):
         for stage in given:
             materialise(stage, context)
@@ -116,9 +104,12 @@ def run_isolated(
         out.mkdir()
         _write_inputs(request, source, given, context, inputs)
         progress.info(f"{resolved.entry.name}: unlearning {'in the sandbox' if sandboxed else 'without a sandbox'}")
+        code = f"from {__name__} import unlearn_apart; unlearn_apart()"
         readable = _data_files(resolved, progress)
-        run_apart(CHILD, inputs, out, sandboxed=sandboxed, readable=readable, seconds=seconds)
-        _take_over(theirs, StageStore(out), context)
+        run_apart(code, inputs, out, sandboxed=sandboxed, readable=readable, seconds=seconds)
+        for stage in stages:
+            if stage.name in METHOD_STAGES:
+                _take_over(stage, StageStore(out), context)
     return run_resolved(resolved, context)
 
 
@@ -157,7 +148,7 @@ def _write_inputs(
     """The method's file, the request, and a store with copies of the stages that it starts from."""
     path = source_file(find_method(request.method))
     if path is None:
-        raise UsageError(f"{request.method!r} has no file to run", hint="name the method's file")
+        raise UsageError(f"{request.method!r} has no file to run")
     inputs.mkdir()
     shutil.copyfile(path, inputs / METHOD)
     fields: dict[str, Any] = {"name": source.name, "fields": dict(source.fields), "where": source.where}
@@ -172,33 +163,30 @@ def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
     """The dataset's folder, as digests of its files are part of the keys (none for the demo, which is generated), and
     a text encoder that lies in a folder."""
     encoder = Path(resolved.request.encoder or "")
-    found = [encoder.resolve()] if encoder.is_absolute() and encoder.exists() else []
+    found = [encoder] if encoder.is_absolute() and encoder.exists() else []
     if resolved.dataset.format != "demo":
-        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder.resolve())
+        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder)
     return found
 
 
-def _take_over(theirs: Sequence[Stage], there: StageStore, context: StageContext) -> None:
-    """Copy the stages that the method's process made into the run's store, as stages that were computed."""
-    for stage in theirs:
-        source, target = there.folder(stage.name, stage.key), context.store.folder(stage.name, stage.key)
-        if source.is_dir():
-            _copy_plain(source, target)
-        found = context.store.find(stage.name, stage.key)
-        if found is not None:
-            context.cache.stages[stage.key] = found
-            context.made.add(stage.key)
+def _take_over(stage: Stage, there: StageStore, context: StageContext) -> None:
+    """Copy a stage that the method's process made into the run's store, as one that was computed.
 
-
-def _copy_plain(source: Path, target: Path) -> None:
-    """Copy a folder. Links are refused: one to the cache's retrained model would be read with our rights."""
-    for path in (source, *source.rglob("*")):
+    Links are refused: one to the cache's retrained model would be read with our rights.
+    """
+    source = there.folder(stage.name, stage.key)
+    for path in (source, *source.rglob("*")) if source.is_dir() else ():
         status = path.lstat()
         plain = stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST)
         if not plain or path.resolve() != path:
             place = ascii(path.relative_to(source.parent).as_posix())
             raise BenchError(f"the method's process left something that is no plain file: {place}")
-    shutil.copytree(source, target, symlinks=True, copy_function=shutil.copyfile)
+    if source.is_dir():
+        target = context.store.folder(stage.name, stage.key)
+        shutil.copytree(source, target, symlinks=True, copy_function=shutil.copyfile)
+    if (found := context.store.find(stage.name, stage.key)) is not None:
+        context.cache.stages[stage.key] = found
+        context.made.add(stage.key)
 
 
 def run_apart(
@@ -207,24 +195,17 @@ def run_apart(
     """Run Python code in a process of its own, with the folders of inputs and outputs as its arguments.
 
     Args:
-        sandboxed: False runs it in the open, with this user's rights: only where the user said so.
         readable: Further files and folders that the sandbox may read, under their own names.
-        seconds: After so long it is ended.
 
-    Raises:
-        UsageError: bubblewrap does not work here.
-        BenchError: The process failed or took too long; its last lines are part of the message.
+    Raises UsageError where bubblewrap does not work, BenchError where the process failed (with its last lines) or took
+    too long.
     """
-    python = [sys.executable, "-P", "-c", code]
+    command = [sys.executable, "-P", "-c", code, str(inputs), str(out)]
     if sandboxed:
         check_sandbox()
-        binds = ["--ro-bind", str(inputs), str(INPUTS), "--bind", str(out), str(OUT)]
+        binds = ["--ro-bind", str(inputs), "/inputs", "--bind", str(out), "/out"]
         binds += [word for path in readable for word in _readable(path.resolve())]
-        command = [*_bwrap(), *binds, "--chdir", "/tmp", "--", *python, str(INPUTS), str(OUT)]  # noqa: S108
-        environment = None
-    else:
-        command = [*python, str(inputs), str(out)]
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [*_bwrap(), *binds, "--chdir", "/tmp", "--", *command[:-2], "/inputs", "/out"]  # noqa: S108
     # Not into memory: whoever writes there may never stop.
     with tempfile.TemporaryFile() as log:
         try:
@@ -234,7 +215,7 @@ def run_apart(
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 timeout=seconds,
-                env=environment,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
                 cwd=inputs,
                 check=False,
             )
@@ -259,10 +240,8 @@ def check_sandbox() -> None:
 @cache
 def sandbox_fault() -> str:
     """Why the sandbox does not work here; empty where it does."""
-    if not sys.platform.startswith("linux"):
-        return "bubblewrap needs Linux"
-    if shutil.which("bwrap") is None:
-        return "bubblewrap (bwrap) is not installed"
+    if not sys.platform.startswith("linux") or shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap, for Linux) is not installed"
     try:
         done = subprocess.run([*_bwrap(), "--", "true"], capture_output=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as fault:

@@ -1,21 +1,29 @@
-"""Repetition of a record: run its cell again from the record's own settings, and measure the noise of doing so.
+"""Repetition of a record: run its cell again from the record's own settings, and compare number by number.
 
 Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is recomputed
 and measured again even where the cache holds it, as a copy would only agree with itself; what it is built on (dataset,
 IDs, original, oracles) may come from the cache, whose keys say that it was made by the same code from the same inputs.
+
+With the same kind of processor, packages, threads and stage keys the suite promises the same bits, and anything less is
+a fault. Elsewhere, and on a GPU, a training takes another path from its first rounded sum on and ends as another seed
+would; then a number may differ by as much as two runs on independent users of the same number do at 95 %, and HR@10 and
+NDCG@10 of both sides decide (docs/submit.md).
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Callable
+from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
 from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -25,18 +33,169 @@ from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stages.shadows import STAGE
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, methods
-from genrec_unlearn_bench.reproduce.comparison import (
-    FEWEST,
-    NoiseFloor,
-    Redo,
-    Repetition,
-    compare,
-    read_floor,
-    same_setting,
-    write_floor,
-)
 from genrec_unlearn_bench.reproduce.isolated import run_isolated
 from genrec_unlearn_bench.store.store import StageStore
+
+Verdict = Literal["identical", "within", "differs", "not judged", "new"]
+"""``new``: the suite measures it now, and the record is older than that; nothing is said against the record."""
+
+LIMIT = 1.96 * math.sqrt(2)
+"""Standard errors that the difference of two independent means of one spread keeps to at 95 %: the repeatability limit,
+2.8 standard deviations, of ISO 5725-6."""
+
+ZERO_COUNT = 3.0
+"""Where every user has the same value the standard error is 0 and says nothing: none of n users leaves room for up to
+3 / n at 95 % (the rule of three: Hanley and Lippman-Hand, JAMA 249, 1983)."""
+
+DECIDING = frozenset({"hr@10", "ndcg@10"})
+"""They decide where the same bits are not required. Of the hundred other numbers a few leave their limits by chance."""
+
+OTHER_TIME, SHORTEST = 10.0, 0.5
+"""A recorded time is doubted where it differs by more than so many times; below half a second clocks say little."""
+
+HARMLESS = frozenset({"git_commit", "python", "platform", "source of the method"})
+"""Differences of environments that change no digit by themselves."""
+
+COST = ("cost.", "stream.seconds", "stream.share-of-retraining")
+"""Prefixes of metrics that depend on the clock, or on a tuning that is not repeated."""
+
+
+class EnvironmentChange(NamedTuple):
+    """A difference between the environments of two runs; ``bits``: whether it can change the last digits by itself."""
+
+    what: str
+    then: str
+    now: str
+    bits: bool
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.then} then, {self.now} now"
+
+
+class Compared(NamedTuple):
+    """One number then and now; ``allowed``: the largest difference that is within tolerance, None where unknown."""
+
+    metric: str
+    group: Group
+    beam: int | None
+    then: float | None
+    now: float | None
+    allowed: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Repetition:
+    """A record, the record of its repetition, and how they compare; ``bitwise``: whether the same bits are required."""
+
+    then: RunRecord
+    now: RunRecord
+    rows: tuple[Compared, ...]
+    bitwise: bool
+    changes: list[EnvironmentChange]
+
+    @property
+    def first_difference(self) -> str:
+        """The first stage, upstream first, whose content came out differently, in words; empty where none did."""
+        after = {stage.name: stage for stage in self.now.stages}
+        for stage in self.then.stages:
+            other = after.get(stage.name)
+            if other is None:
+                return f"the stage {stage.name!r} is no longer made"
+            if other.digest != stage.digest:
+                why = "the same inputs and code" if other.key == stage.key else "other inputs, settings or code"
+                return f"the stage {stage.name!r} came out differently, from {why}"
+        return ""
+
+    @property
+    def reused(self) -> tuple[str, ...]:
+        """Stages that were read from the cache."""
+        return tuple(stage.name for stage in self.now.stages if stage.cached)
+
+    @property
+    def matches(self) -> bool:
+        """Whether the record holds: to the bit where that is required, within tolerance elsewhere."""
+        if self.then.diverged != self.now.diverged:
+            return False
+        if self.bitwise:
+            return _table(self.then) == _table(self.now) and set(self.counts) <= {"identical", "new"}
+        sides = (Group.FORGET, Group.RETAIN)
+        deciding = (row for row in self.rows if row.metric in DECIDING and row.group in sides)
+        return all(row.verdict != "differs" for row in deciding)
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        found = Counter(row.verdict for row in self.rows if not row.metric.startswith(COST))
+        return {verdict: found[verdict] for verdict in get_args(Verdict) if found[verdict]}
+
+    @property
+    def time_fault(self) -> str:
+        """How the recorded time of unlearning differs from the repetition's, where that is by more than ten times."""
+        then, now = (max(one.cost.unlearn_seconds, SHORTEST) for one in (self.then, self.now))
+        differs = max(then, now) > OTHER_TIME * min(then, now)
+        return f"unlearning took {now:.3g} s, and the record says {then:.3g} s" if differs else ""
+
+
+def compare(then: RunRecord, now: RunRecord) -> Repetition:
+    """Compare a repetition with its record."""
+    keys = {stage.name: stage.key for stage in now.stages}
+    same_keys = all(keys.get(stage.name) == stage.key for stage in then.stages)
+    changes = environment_changes(then, now)
+    bitwise = now.environment.device == "cpu" and same_keys and not any(change.bits for change in changes)
+    recorded, measured = ({(one.metric, one.group, one.beam): one for one in run.metrics} for run in (then, now))
+    rows = []
+    for number in {**recorded, **measured}:
+        was, found = recorded.get(number), measured.get(number)
+        allowed = _allowed(was) if was else None
+        values = (was.value if was else None, found.value if found else None)
+        rows.append(Compared(*number, *values, allowed, _verdict(was, found, allowed)))
+    return Repetition(then, now, tuple(rows), bitwise, changes)
+
+
+def environment_changes(then: RunRecord, now: RunRecord) -> list[EnvironmentChange]:
+    """How the environments of two runs differ: machine, packages, instructions for sums, source of the method."""
+    # Older records do not say how they added.
+    both = then.arithmetic.keys() & now.arithmetic.keys()
+    was, here = (
+        {
+            **one.environment.model_dump(exclude={"packages", "git_dirty"}),
+            **one.environment.packages,
+            **{name: one.arithmetic[name] for name in sorted(both)},
+            "source of the method": one.method_digest[:10],
+        }
+        for one in (then, now)
+    )
+    names = [name for name in {**was, **here} if was.get(name) != here.get(name)]
+    return [EnvironmentChange(one, str(was.get(one)), str(here.get(one)), one not in HARMLESS) for one in names]
+
+
+def _table(record: RunRecord) -> str:
+    """Digest of what was measured: the evaluation stage's, as a published table has other bytes than the run's."""
+    return next((stage.digest for stage in record.stages if stage.name == "evaluation"), record.per_user_digest)
+
+
+def _verdict(then: MetricValue | None, now: MetricValue | None, allowed: float | None) -> Verdict:
+    if then is None and now is not None:
+        return "identical" if now.value is None else "differs" if now.metric in DECIDING else "new"
+    if then is None or now is None:
+        return "identical" if then is None or then.value is None else "differs"
+    # Metrics have been given intervals since the first records were published.
+    same_interval = then.interval is None or then.interval == now.interval
+    if (then.value, then.n, then.sd) == (now.value, now.n, now.sd) and same_interval:
+        return "identical"
+    if then.value is None or now.value is None:
+        return "differs"
+    if allowed is None:
+        return "not judged"
+    return "within" if abs(then.value - now.value) <= allowed else "differs"
+
+
+def _allowed(value: MetricValue) -> float | None:
+    """The repeatability limit of a mean over users; None for a number that is no such mean."""
+    if value.n is None or value.sd is None or value.n < 2:
+        return None
+    return LIMIT * value.sd / math.sqrt(value.n) if value.sd > 0 else ZERO_COUNT / value.n
+
 
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
@@ -49,63 +208,40 @@ SHORTEST_LIMIT, PATIENCE = 1800.0, 30.0
 
 
 class _RedoingStore(StageStore):
-    """A store that keeps stages of some names in another folder, so that what the cache holds of them is not found."""
+    """A store that keeps stages of some names in another one, so that what the cache holds of them is not found."""
 
-    def __init__(self, root: Path, progress: Progress, *, names: frozenset[str], aside: Path) -> None:
+    def __init__(self, root: Path, progress: Progress, names: frozenset[str], aside: Path) -> None:
         super().__init__(root, progress)
-        self._names, self._aside = names, aside
+        self._names, self._aside = names, StageStore(aside)
 
     def folder(self, name: str, key: str) -> Path:
-        if name not in self._names:
-            return super().folder(name, key)
-        return self._aside / name / key[:2] / key
+        return self._aside.folder(name, key) if name in self._names else super().folder(name, key)
 
     def work(self, name: str, key: str) -> Path:
-        if name not in self._names:
-            return super().work(name, key)
-        return self._aside / "unfinished" / name / key
+        return self._aside.work(name, key) if name in self._names else super().work(name, key)
 
 
 def repeat_record(
-    record: RunRecord,
-    *,
-    cache_dir: Path,
-    progress: Progress,
-    redo: Redo = "row",
-    floor: NoiseFloor | None = None,
-    isolated: Isolation | None = None,
-    **settings: Any,
+    record: RunRecord, *, cache_dir: Path, progress: Progress, isolated: Isolation | None = None, **settings: Any
 ) -> Repetition:
     """Run the cell of a record again and compare the outcome with it.
 
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
-        redo: ``row``: what the row itself is made of and all measurements; ``all``: everything, with nothing kept.
-        floor: The record's noise floor for that ``redo``.
         isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
             without one; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
 
-    Raises:
-        ProtocolMismatch: The record is of another protocol.
-        DataMissing: The dataset's files are not here.
-        UsageError: The method, task, encoder or device is not here, or a configuration does not fit today's code.
-        BenchError: The run failed.
+    Raises ProtocolMismatch for a record of another protocol, UsageError where the data, method, task, encoder or device
+    is not here or a configuration does not fit today's code, BenchError where the run failed.
     """
     if record.protocol_version != PROTOCOL_VERSION:
-        raise ProtocolMismatch(
-            f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}",
-            where=record.key[:10],
-            hint=f"repeat it with the suite that made it: version {record.suite_version}, commit "
-            f"{record.environment.git_commit or 'unknown'}",
-        )
+        what = f"the record follows protocol {record.protocol_version}, and this suite is protocol {PROTOCOL_VERSION}"
+        made = f"version {record.suite_version}, commit {record.environment.git_commit or 'unknown'}"
+        raise ProtocolMismatch(what, where=record.key[:10], hint=f"repeat it with the suite that made it: {made}")
     with tempfile.TemporaryDirectory(prefix="bench-repeat-") as place:
-        aside = Path(place)
-        request = request_of(record, results_dir=aside / "results", **settings)
-        store = StageStore(aside / "cache", progress)
-        own = _own(record) if redo == "row" else None
-        if own is not None:
-            store = _RedoingStore(cache_dir, progress, names=own, aside=aside / "cache")
+        request = request_of(record, results_dir=Path(place) / "results", **settings)
+        store = _RedoingStore(cache_dir, progress, _own(record), Path(place) / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
         if isolated is None:
@@ -113,50 +249,7 @@ def repeat_record(
         else:
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
             done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
-    return compare(record, done.record, floor=floor, own=own)
-
-
-def measure_floor(
-    folder: Path,
-    record: RunRecord,
-    count: int,
-    repeat: Callable[[NoiseFloor | None], Repetition],
-    *,
-    redo: Redo,
-    progress: Progress,
-) -> tuple[NoiseFloor, Repetition]:
-    """Repeat until there are ``count`` repetitions, at least once; returns the floor and the last repetition by it.
-
-    What an interrupted call has measured counts.
-
-    Args:
-        folder: Of the record; the floor is written there after every repetition.
-        repeat: Repeats the run and compares it with the record, by the floor that is given.
-
-    Raises:
-        UsageError: The record is of a CPU, too few repetitions are asked for, or this is another environment.
-        StorageError: The floor cannot be written.
-    """
-    if record.environment.device == "cpu":
-        raise UsageError(
-            "the run was made on a CPU, where the same bits are required: there is no noise to measure",
-            where=str(folder),
-            hint="leave out --floor",
-        )
-    if count < FEWEST:
-        raise UsageError(f"{count} repetitions say nothing about a spread", hint=f"--floor {FEWEST} or more")
-    floor = read_floor(folder, record, redo)
-    while True:
-        done = repeat(floor)
-        if not same_setting(record, done.now):
-            what = "this is another environment than the record's, and its noise says nothing about the record"
-            raise UsageError(what, hint="measure it on the machine kind and with the packages of the record")
-        earlier = floor.repetitions if floor is not None else ()
-        floor = NoiseFloor(key=record.key, repetitions=(*earlier, done.now.metrics))
-        write_floor(folder, floor, redo)
-        progress.info(f"noise floor: {floor.runs} of {max(count, floor.runs)} repetitions")
-        if floor.runs >= count:
-            return floor, compare(record, done.now, floor=floor, own=done.own)
+    return compare(record, done.record)
 
 
 def request_of(
@@ -220,13 +313,7 @@ def _method(record: RunRecord, given: str | None) -> str:
 
 def _encoder(key: str) -> str:
     """The ``--encoder`` value for an encoder's key in a record. Raises UsageError where only its content is known."""
-    kind, _, rest = key.partition(":")
-    if kind == "tfidf":
-        return key
-    model, _, weights = rest.partition("#")
-    word = model.removesuffix("@main")
-    # Weights that a record knows by their content lay in a folder, but for those that the extra brings along.
-    if not weights or word == "minilm":
+    for word in (key, key.partition(":")[2].partition("#")[0].removesuffix("@main")):
         with suppress(UnknownName):
             if parse_encoder(word).key == key:
                 return word

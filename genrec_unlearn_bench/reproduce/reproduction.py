@@ -2,22 +2,20 @@
 
 A reference is one YAML in ``leaderboard/published``: numbers to reproduce, with their data, configuration, decoding and
 tolerance. The training's state lies in the cache under a key of the whole request, so the same command resumes where
-the last one stopped. The code is no part of that key: a training of days survives an update, and the record names the
-commit of every session. Importing this module imports nothing heavy.
+the last one stopped. The code is no part of that key: a training of days survives an update. Importing this module
+imports nothing heavy.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, one_of, parse, parse_yaml
 from genrec_unlearn_bench.errors import UsageError
@@ -29,13 +27,14 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.t5 import T5Recommender
     from genrec_unlearn_bench.backbones.tiger import TigerConfig
-    from genrec_unlearn_bench.backbones.training import Outcome
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.examples import IntArray
+    from genrec_unlearn_bench.data.examples import Examples
     from genrec_unlearn_bench.sids.table import SidTable
     from genrec_unlearn_bench.store.store import StageStore
 
 RECORD = "reproduction.json"
+TEST_ROWS = 2000
+"""Test rows that are measured while the training goes on."""
 
 
 class Expected(StrictModel):
@@ -79,8 +78,6 @@ class ReproductionRequest(StrictModel):
     threads: int | None = Field(default=None, ge=1)
     minutes: float | None = Field(default=None, gt=0)
     """Time for training in this call; to the end where none is given."""
-    test_rows: int = Field(default=2000, ge=1)
-    """Test rows measured while the training goes on; at its end all are."""
     data_dir: Path | None = None
     results_dir: Path = Path("results")
 
@@ -90,23 +87,13 @@ class ReproducedNumber(StrictModel):
     published: float
     measured: float
     """Of semantic IDs, as it was published."""
-    items: float
-    """Of items: those that share an ID follow each other, and only the target itself is a hit."""
     distance: float
     """Relative: measured / published - 1."""
     within: bool
 
 
-class TrainingSession(StrictModel):
-    ended: str
-    first_step: int
-    last_step: int
-    seconds: float
-    environment: Environment
-
-
 class ReproductionRecord(StrictModel):
-    schema_version: int = 1
+    schema_version: int = 2
     key: str
     reference: PublishedReference
     changes: dict[str, Any]
@@ -123,11 +110,10 @@ class ReproductionRecord(StrictModel):
     """NDCG@10 of items on validation rows, of the weights that were measured; -1 before the first evaluation."""
     train_seconds: float
     test_rows: int
-    """Rows measured; fewer than ``all_test_rows`` while the training goes on."""
-    all_test_rows: int
-    test_seconds: float
+    """Rows measured: all at the end, at most ``TEST_ROWS`` while the training goes on."""
     comparisons: tuple[ReproducedNumber, ...]
-    pieces: tuple[TrainingSession, ...]
+    environment: Environment
+    """Of the last call."""
 
     @property
     def comparable(self) -> bool:
@@ -170,20 +156,14 @@ def find_reference(name: str) -> PublishedReference:
 def reproduce(request: ReproductionRequest, store: StageStore, progress: Progress) -> tuple[ReproductionRecord, Path]:
     """Train for a while, or to the end, measure, and write the record. Returns it with its folder.
 
-    Raises:
-        UsageError: The request is wrong.
-        DataMissing: The dataset's files are not there; says where to get and put them.
-        BenchError: Data, storage or training failed; what was trained until the last snapshot is kept.
+    Raises UsageError for a wrong request, DataMissing, and BenchError where data, storage or training failed; what was
+    trained until the last snapshot is kept.
     """
     from genrec_unlearn_bench.pipeline.environment import default_threads, determinism
     from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 
     if launched() > 1:
-        raise UsageError(
-            f"a reproduction runs in one process, not in {launched()}",
-            where="accelerate launch",
-            hint="start it without a launcher; `bench run` is what several processes can do",
-        )
+        raise UsageError("a reproduction runs in one process", hint="start it without a launcher")
     threads = request.threads or default_threads()
     with determinism(threads):
         setup = _set_up(request, store, progress)
@@ -233,11 +213,8 @@ def _train_and_measure(
     from genrec_unlearn_bench.backbones.training import train_recommender
     from genrec_unlearn_bench.pipeline.environment import describe
 
-    folder = request.results_dir / "reproductions" / request.reference.name / setup.key[:10]
-    earlier = _earlier(folder)
     weights = derive(request.seed, "weights")
     recommender = T5Recommender.fresh(setup.config.shape, setup.sids, seed=weights, device=setup.device)
-    began = time.monotonic()
     outcome = train_recommender(
         recommender,
         setup.config.training,
@@ -250,46 +227,13 @@ def _train_and_measure(
         # No limit is a limit that is never reached: the end is kept, too, and a second call only measures.
         minutes=float("inf") if request.minutes is None else request.minutes,
     )
-    session = TrainingSession(
-        ended=datetime.now(UTC).isoformat(timespec="seconds"),
-        first_step=outcome.first,
-        last_step=outcome.steps,
-        seconds=time.monotonic() - began,
-        environment=describe(setup.device, threads=threads),
-    )
-    # A training from step 0 has nothing of an earlier record's sessions.
-    before = earlier if outcome.first else ()
-    sessions = before if before and outcome.first == outcome.steps else (*before, session)
-    record = _measured(request, setup, recommender, outcome, sessions, progress)
-    with atomic_folder(folder, "--results-dir", replace=True) as draft:
-        (draft / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    return record, folder
-
-
-def _measured(
-    request: ReproductionRequest,
-    setup: _Setup,
-    recommender: T5Recommender,
-    outcome: Outcome,
-    sessions: tuple[TrainingSession, ...],
-    progress: Progress,
-) -> ReproductionRecord:
-    from genrec_unlearn_bench.evaluation.ranking import sid_numbers, sid_ranks
-
-    reference, test = request.reference, setup.dataset.test
-    rows = len(test) if outcome.finished else min(request.test_rows, len(test))
-    progress.info(f"measuring {rows} of {len(test)} test rows at beam {reference.beam}")
-    began = time.monotonic()
+    test = setup.dataset.test
+    rows = len(test) if outcome.finished else min(TEST_ROWS, len(test))
+    progress.info(f"measuring {rows} of {len(test)} test rows at beam {request.reference.beam}")
     examples = test.subset(np.sort(numpy_generator(0, "test-sample").permutation(len(test))[:rows]))
-    numbers = sid_numbers(setup.sids.codes)
-    # So many items that even the longest groups of one ID leave room for the longest cutoff of different IDs.
-    length = max(expected.cutoff for expected in reference.expected) * int(np.bincount(numbers).max())
-    histories = examples.histories(recommender.history_limit)
-    ranking = recommender.recommend(histories, length, beam=reference.beam)
-    items, ids = ranking.ranks(examples.targets), sid_ranks(ranking, numbers, examples.targets)
-    return ReproductionRecord(
+    record = ReproductionRecord(
         key=setup.key,
-        reference=reference,
+        reference=request.reference,
         changes=request.changes,
         config=setup.config.model_dump(mode="json"),
         seed=request.seed,
@@ -302,33 +246,31 @@ def _measured(
         best_valid_ndcg=outcome.best,
         train_seconds=outcome.seconds,
         test_rows=rows,
-        all_test_rows=len(test),
-        test_seconds=time.monotonic() - began,
-        comparisons=tuple(_comparison(expected, reference.tolerance, items, ids) for expected in reference.expected),
-        pieces=sessions,
+        comparisons=_compare(request.reference, recommender, examples),
+        environment=describe(setup.device, threads=threads),
     )
+    folder = request.results_dir / "reproductions" / request.reference.name / setup.key[:10]
+    with atomic_folder(folder, "--results-dir", replace=True) as draft:
+        (draft / RECORD).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return record, folder
 
 
-def _comparison(expected: Expected, tolerance: float, items: IntArray, ids: IntArray) -> ReproducedNumber:
-    """Compare a number. ``items``, ``ids``: [M] ranks of the targets, and of their semantic IDs."""
-    from genrec_unlearn_bench.evaluation.ranking import gain, hit
+def _compare(
+    reference: PublishedReference, recommender: T5Recommender, examples: Examples
+) -> tuple[ReproducedNumber, ...]:
+    from genrec_unlearn_bench.evaluation.ranking import gain, hit, sid_numbers, sid_ranks
 
-    # With one relevant item each, recall is the hit rate.
-    score = hit if expected.metric.startswith("recall") else gain
-    measured = float(score(ids, expected.cutoff).mean())
-    distance = measured / expected.value - 1
-    return ReproducedNumber(
-        metric=expected.metric,
-        published=expected.value,
-        measured=measured,
-        items=float(score(items, expected.cutoff).mean()),
-        distance=distance,
-        within=abs(distance) <= tolerance,
-    )
-
-
-def _earlier(folder: Path) -> tuple[TrainingSession, ...]:
-    try:
-        return ReproductionRecord.model_validate_json((folder / RECORD).read_bytes()).pieces
-    except (OSError, ValidationError):
-        return ()
+    numbers = sid_numbers(recommender.sids.codes)
+    # So many items that even the longest groups of one ID leave room for the longest cutoff of different IDs.
+    length = max(expected.cutoff for expected in reference.expected) * int(np.bincount(numbers).max())
+    ranking = recommender.recommend(examples.histories(recommender.history_limit), length, beam=reference.beam)
+    ranks = sid_ranks(ranking, numbers, examples.targets)
+    compared = []
+    for expected in reference.expected:
+        # With one relevant item each, recall is the hit rate.
+        score = hit if expected.metric.startswith("recall") else gain
+        measured = float(score(ranks, expected.cutoff).mean())
+        distance = measured / expected.value - 1
+        found = {"measured": measured, "distance": distance, "within": abs(distance) <= reference.tolerance}
+        compared.append(ReproducedNumber(metric=expected.metric, published=expected.value, **found))
+    return tuple(compared)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
@@ -32,9 +33,7 @@ LIBRARIES = (
     *("numpy", "scipy", "sklearn", "torch", "pydantic", "peft", "transformers"),
 )
 """What a submitted method may import besides the suite's modules for methods."""
-_NAMES = frozenset(
-    {"open", "input", "eval", "exec", "compile", "__import__", "globals", "locals", "vars", "breakpoint"}
-)
+_NAMES = frozenset({"open", "input", "eval", "exec", "compile", "globals", "locals", "vars", "breakpoint"})
 _ATTRIBUTES = frozenset(
     {
         *("load", "save", "loadtxt", "savetxt", "genfromtxt", "fromfile", "tofile", "memmap", "from_file", "load_file"),
@@ -72,19 +71,17 @@ def declared_names(source: bytes) -> dict[str, frozenset[str]]:
 
 @check(
     "submission",
-    "method, rulesets and protocol are the declared ones",
-    "submit one method with the variants that its file declares; reference rows are there already",
+    "run all cells again with this version and the declared method; `bench submission new` renews the file",
 )
 def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     if spec.protocol_version != PROTOCOL_VERSION:
         what = f"the submission is for protocol version {spec.protocol_version}, this is {PROTOCOL_VERSION}"
         commands = [result.record.command for result in bundle.results[:1]] or ["bench run …"]
-        hint = f"run all its cells again with this version ({commands[0]}), then `bench submission new`"
-        yield f"{SPEC}: protocol_version", what, hint
+        yield f"{SPEC}: protocol_version", what, f"run all its cells again with this version: {commands[0]}"
     found = {result.record.cell.ruleset for result in bundle.results}
     if bundle.results and found != set(spec.rulesets):
         what = f"the results are of the rulesets {', '.join(sorted(found))}, not {', '.join(sorted(spec.rulesets))}"
-        yield f"{SPEC}: rulesets", what, "renew the file with `bench submission new`"
+        yield f"{SPEC}: rulesets", what
     names = _row_names(bundle, spec)
     for result in bundle.results:
         if result.record.cell.method not in names:
@@ -94,59 +91,47 @@ def check_declared(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
 
 @check(
     "submission",
-    "the method's source is the one that ran, and passes the lint",
-    "a method uses the recommender and the request it is given, and nothing else (leaderboard/RULES.md)",
+    "submit the file that was run; it uses the recommender and the request it is given alone (leaderboard/RULES.md)",
 )
 def check_method_file(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
-    digest = bundle.inventory.digests.get(METHOD_FILE)
-    if digest is None:
-        yield METHOD_FILE, "the method's file is not there", "submit it: `bench submission new` copies it"
-        return
+    digest = bundle.digests.get(METHOD_FILE)
     others = [one for one in bundle.results if one.record.method_digest != digest]
     if others:
         what = f"{len(others)} of {len(bundle.results)} results were made with another file than the one submitted"
-        hint = "run all cells with the file as it is now, or submit the file as it was"
-        yield f"{METHOD_FILE}, and {others[0].at('method_digest')}", what, hint
-    yield from lint((bundle.root / METHOD_FILE).read_bytes(), spec.method.name)
+        yield f"{METHOD_FILE}, and {others[0].at('method_digest')}", what
+    if digest is not None:
+        yield from lint((bundle.root / METHOD_FILE).read_bytes(), spec.method.name)
 
 
-@check("submission", "names are free", "give the method a name of its own, and run it again")
+@check("submission", "give the method, its title and the folder a name of their own, and run it again")
 def check_names(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
     own = {result.record.method_digest for result in bundle.results}
     known = methods()
     shipped = {skeleton(name): name for name in known if name in REFERENCE_ROWS or {source_digest(known[name])} != own}
-    rows = {result.record.cell.method for result in bundle.results}
-    for name in sorted(rows | _row_names(bundle, spec)):
+    rows = {result.record.cell.method for result in bundle.results} | _row_names(bundle, spec)
+    for place, name in [*(("method.name", row) for row in sorted(rows)), ("title", spec.title)]:
         if taken := shipped.get(skeleton(name)):
-            what = f"the suite has a method of the name {taken!r}, and it is another one"
-            yield f"{SPEC}: method.name", what if name == taken else f"{what}: {name!a} looks like it"
-    if taken := shipped.get(skeleton(spec.title)):
-        what = f"the title {spec.title!a} looks like the name of the suite's own {taken!r}"
-        yield f"{SPEC}: title", what, "give it a title of its own"
+            yield f"{SPEC}: {place}", f"{name!a} looks like the name of the suite's own {taken!r}"
     folder = bundle.root.resolve()
     if folder.parent.name == "submissions" and folder.name != spec.name:
-        what = f"the folder is called {folder.name!a}, the submission {spec.name!r}"
-        yield f"{SPEC}: name", what, "call both the same"
+        yield f"{SPEC}: name", f"the folder is called {folder.name!a}, the submission {spec.name!r}"
     for other in bundle.other_submissions():
-        try:
+        with suppress(BenchError):
             theirs = read_spec(other)
-        except BenchError:
-            continue
-        same = theirs is not None and skeleton(theirs.method.name) == skeleton(spec.method.name)
-        if theirs is not None and same and theirs.contents.get(METHOD_FILE) not in own:
-            what = f"another submission, {other.name}, has a method of the name {theirs.method.name!r}"
-            yield f"{SPEC}: method.name", what
+            same = theirs is not None and skeleton(theirs.method.name) == skeleton(spec.method.name)
+            if theirs is not None and same and theirs.contents.get(METHOD_FILE) not in own:
+                what = f"another submission, {other.name}, has a method of the name {theirs.method.name!r}"
+                yield f"{SPEC}: method.name", what
 
 
 def lint(content: bytes, name: str) -> Iterator[Finding]:
     """What a method's source shows. ``name`` is what the class, or a variant of it, should be called."""
     tree = _parsed(content)
     if tree is None:
-        yield METHOD_FILE, "the method's file is no Python", "submit the file that was run"
+        yield METHOD_FILE, "the method's file is no Python"
         return
     if not any(name == method or name in variants for method, variants in declared_names(content).items()):
-        what = f"the method's file has no class with name = {name!r}"
-        yield METHOD_FILE, what, "submit the file that was run, under its own name"
+        yield METHOD_FILE, f"the method's file has no class with name = {name!r}"
     documentation = _documentation(tree)
     for node in ast.walk(tree):
         if id(node) not in documentation:
@@ -156,7 +141,7 @@ def lint(content: bytes, name: str) -> Iterator[Finding]:
 
 def _row_names(bundle: Bundle, spec: Submission) -> set[str]:
     """The names that rows of a submission may have: the method's, and those of the variants that its file declares."""
-    there = METHOD_FILE in bundle.inventory.digests
+    there = METHOD_FILE in bundle.digests
     declared = declared_names((bundle.root / METHOD_FILE).read_bytes()) if there else {}
     return {spec.method.name, *declared.get(spec.method.name, ())}
 
@@ -173,12 +158,11 @@ def _forbidden(node: ast.AST) -> Iterator[str]:
         for name in imported_modules(node):
             if name.partition(".")[0] not in LIBRARIES and not is_method_import(name):
                 yield f"imports {name}: it is not on the list of RULES.md"
-    elif isinstance(node, ast.Name) and (node.id in _NAMES or node.id.startswith("__")):
-        yield f"uses {node.id}: it reaches files or code that is made at run time"
-    elif isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
-        yield f"uses {node.attr}: it reads or writes files, or models of its own"
-    elif isinstance(node, ast.Attribute) and node.attr.startswith("__") and node.attr not in ("__init__", "__name__"):
-        yield f"uses {node.attr}: it looks into other code"
+    elif isinstance(node, ast.Name | ast.Attribute):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        listed = _NAMES if isinstance(node, ast.Name) else _ATTRIBUTES
+        if name in listed or (name.startswith("__") and name not in ("__init__", "__name__")):
+            yield f"uses {name}: it reaches files, models of its own, or other code"
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         known, datasets = _identities()
         text = node.value.lower()

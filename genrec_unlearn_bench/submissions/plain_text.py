@@ -1,9 +1,8 @@
 """Reading what a stranger wrote: faults to report, texts, JSON and YAML.
 
-Every size is bounded before anything is read. Control characters, text that hides or reverses its neighbours and
-machine paths are refused; renderers escape all other text. The usual readers take the last of two equal keys, expand
-aliases without end and read NaN as a number; each of these would let a file say one thing to a reviewer and another to
-a program, so they are refused here.
+Control characters, text that hides or reverses its neighbours and machine paths are refused; renderers escape all other
+text. The usual readers take the last of two equal keys, expand aliases without end and read NaN as a number; each of
+these would let a file say one thing to a reviewer and another to a program, so they are refused here.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import yaml
 from pydantic import AfterValidator
@@ -37,11 +36,7 @@ _PATH = re.compile(
 )
 
 
-def _shown(text: str) -> str:
-    return printable(text if len(text) <= MESSAGE_LENGTH else f"{text[:MESSAGE_LENGTH]} …")
-
-
-Printable = Annotated[str, AfterValidator(_shown)]
+Printable = Annotated[str, AfterValidator(lambda text: printable(text[:MESSAGE_LENGTH]))]
 """A message may quote what a stranger wrote, and must not do to a terminal what that was meant to do."""
 
 
@@ -68,13 +63,10 @@ def odd_text(text: str, *, lines: bool = False) -> str | None:
     """The fault of a text, as the end of a sentence, or None. ``lines`` allows line breaks and tabs."""
     if len(text) > TEXT_LENGTH:
         return f"is longer than {TEXT_LENGTH} characters"
+    allowed = f"{_JOINERS}\n\t" if lines else _JOINERS
     for character in "" if text.isascii() and text.isprintable() else text:
-        if lines and character in "\n\t":
-            continue
-        kind = unicodedata.category(character)
-        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and character not in _JOINERS):
-            what = "invisible" if kind == "Cf" else "control"
-            return f"holds the {what} character U+{ord(character):04X}"
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in allowed:
+            return f"holds the invisible character U+{ord(character):04X}"
     return None
 
 
@@ -99,64 +91,54 @@ def values_of(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 def plain_json(content: bytes, where: str) -> Any:
     """The one JSON value in ``content``. Raises Refused."""
-
-    def refused(what: str) -> Refused:
-        return Refused(what, where=where, hint="write it with `bench submission new` again, and leave it as it is")
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        content: dict[str, Any] = {}
-        for name, value in found:
-            if name in content:
-                raise refused(f"the JSON has the key {name!r} twice in one object")
-            content[name] = value
-        return content
-
-    def number(text: str) -> float:
-        value = float(text)
-        if not math.isfinite(value):
-            raise refused(f"the JSON holds {text[:20]}, which is no finite number")
-        return value
-
-    text = _decoded(content, where)
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_constant=number, parse_float=number)
-        _check_encoding(value)
-        deep = _is_deep(value, DEPTH)
-    except RecursionError:
-        deep = True
-    except ValueError as fault:
-        raise refused(f"the file is not valid JSON: {fault}") from None
-    if deep:
-        raise refused(f"the JSON is nested deeper than {DEPTH} levels")
+        text = content.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite)
+        _check_writable(value)
+    except (ValueError, RecursionError) as fault:
+        what = "it is nested too deep" if isinstance(fault, RecursionError) else str(fault)
+        hint = "write it with `bench submission new` again, and leave it as it is"
+        raise Refused(f"not plain JSON: {what}", where=where, hint=hint) from None
     return value
 
 
 def strict_yaml(content: bytes, where: str) -> Any:
     """The one YAML document in ``content``, as plain values. Raises Refused."""
-    text = _decoded(content, where)
     try:
-        _StrictComposer(text, where).get_single_node()
+        text = content.decode("utf-8")
+        _StrictComposer(text).get_single_node()
         value = plain_yaml(text)
-        _check_encoding(value)
+        _check_writable(value)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         mark: Any = getattr(fault, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(fault, "problem", None) or "it cannot be parsed"
-        hint = "fix the line (indentation, quotes)"
-        raise Refused(f"not valid YAML: {problem}", where=f"{where}{line}", hint=hint) from None
+        hint = "fix the line: plain values, every key once, indentation, quotes"
+        raise Refused(f"not plain YAML: {problem}", where=f"{where}{line}", hint=hint) from None
     return value
 
 
-def _decoded(content: bytes, where: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Refused("the file is not UTF-8 text", where=where, hint="save it as UTF-8") from None
+def _once(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, value in found:
+        if name in content:
+            raise ValueError(f"the key {name!r} is there twice")
+        content[name] = value
+    return content
 
 
-def _check_encoding(content: Any) -> None:
-    """Raises ValueError for half a surrogate pair, which an escape may spell and nothing can write."""
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
+
+
+def _check_writable(content: Any) -> None:
+    """Raises ValueError for deep nesting, and for half a surrogate pair, which an escape may spell."""
     json.dumps(content, ensure_ascii=False, default=str).encode()
+    if _is_deep(content, DEPTH):
+        raise ValueError(f"it is nested deeper than {DEPTH} levels")
 
 
 def _is_deep(content: Any, levels: int) -> bool:
@@ -167,31 +149,22 @@ def _is_deep(content: Any, levels: int) -> bool:
 class _StrictComposer(yaml.SafeLoader):
     """Composes a document, refusing what a plain file does not need before it can expand or nest."""
 
-    def __init__(self, text: str, where: str) -> None:
-        super().__init__(text)
-        self._where = where
-        self._nodes = self._level = 0
+    nodes = level = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        line = f"{self._where}, line {event.start_mark.line + 1}"
-        if isinstance(event, yaml.AliasEvent) or event.anchor:
-            raise Refused("YAML anchors and aliases are not read", where=line, hint="write the value out")
-        if event.tag:
-            raise Refused(f"the YAML tag {event.tag[:60]!r} is not read", where=line, hint="write a plain value")
-        self._nodes, self._level = self._nodes + 1, self._level + 1
-        if self._nodes > NODES:
-            raise Refused(f"the YAML holds more than {NODES} values", where=self._where, hint="shorten the file")
-        if self._level > DEPTH:
-            raise Refused(f"the YAML is nested deeper than {DEPTH} levels", where=line, hint="flatten the file")
+        if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag:
+            self._refuse("anchors, aliases and tags are not read", event)
+        self.nodes, self.level = self.nodes + 1, self.level + 1
+        if self.nodes > NODES or self.level > DEPTH:
+            self._refuse(f"it has more than {NODES} values, or is nested deeper than {DEPTH} levels", event)
         node = super().compose_node(parent, index)
-        self._level -= 1
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            line = f"{self._where}, line {key.start_mark.line + 1}"
-            if not isinstance(key, yaml.ScalarNode):
-                raise Refused("a YAML key is not a plain word", where=line, hint="use a word as the key")
-            if key.value in seen:
-                raise Refused(f"the key {key.value[:60]!r} is there twice", where=line, hint="keep one of the two")
-            seen.add(key.value)
+        self.level -= 1
+        if isinstance(node, yaml.MappingNode):
+            keys = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
+            if len(keys) < len(node.value):
+                self._refuse("a key is there twice, or is no plain word", event)
         return node
+
+    def _refuse(self, problem: str, event: Any) -> NoReturn:
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)

@@ -12,13 +12,12 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
@@ -40,12 +39,7 @@ TABLE_ROWS = 4_000_000
 """Most rows of a per-user table; run-length encoding can promise billions in a few bytes."""
 
 _WITHHELD = b"withheld"
-_PLACES = {"--data-dir": "data", "--tuned-dir": "tuned"}
-"""Folders that stand for themselves: what lies in them is known by digests; where they lie does not matter."""
-_DROPPED = frozenset({"--results-dir", "--cache-dir", "--json", "--debug"})
-_FLAGS = frozenset({"--json", "--debug"})
-_MACHINES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64", "i686", "ppc64le", "riscv64", "s390x")
-_LIBC = re.compile(r"(?:glibc|musl|libc)[0-9.]*$")
+_PLATFORM = re.compile(r"x86_64|aarch64|arm64|AMD64|ARM64|i686|ppc64le|riscv64|s390x|(?:glibc|musl|libc)[0-9.]*")
 
 
 def family_columns(family: str, names: Iterable[str]) -> list[str]:
@@ -63,9 +57,7 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
     """A table (``per_user.COLUMNS``) in its published form, as the bytes of a parquet file.
 
     The column ``user`` becomes a number in order of first appearance within the group, ``target`` becomes -1, and the
-    columns of the withheld families become null. The same table gives the same bytes under the same pyarrow.
-
-    Raises UnknownName for a family that there is not.
+    columns of the withheld families become null. Raises UnknownName for a family that there is not.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -93,13 +85,8 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
 def numbered_users(per_user: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
     """[M] users as numbers from 0 in order of first appearance within their group, the same for both beams."""
-    import pandas as pd
-
-    out = np.zeros(len(per_user), dtype=np.int64)
-    for group in per_user["group"].unique():
-        rows = (per_user["group"] == group).to_numpy()
-        out[rows] = pd.factorize(per_user["user"].to_numpy()[rows])[0]
-    return out
+    numbers = per_user.groupby("group", sort=False)["user"].transform(lambda users: users.factorize()[0])
+    return numbers.to_numpy(np.int64)
 
 
 def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -121,19 +108,16 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         wanted = _schema(file.schema_arrow.names)
         odd = [f"{field.name} ({field.type})" for field in file.schema_arrow if field not in wanted]
         if odd or sorted(file.schema_arrow.names) != sorted(wanted.names):
-            what = f"the table has columns that no result has: {', '.join(odd)[:200]}" if odd else "columns are missing"
-            raise refused(what)
+            raise refused(f"columns are missing, or there are some that no result has: {', '.join(odd)[:200]}")
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
     columns = columns_of(table.column_names)
     empty = [name for name, kind in columns.items() if kind != "float64" and table.column(name).null_count]
-    if empty:
-        raise refused(f"the column {empty[0]!r} has empty places")
     metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
     withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
-    if metadata is None or not withheld <= FAMILIES.keys():
-        raise refused("the table does not say which columns are withheld")
+    if empty or metadata is None or not withheld <= FAMILIES.keys():
+        raise refused(f"columns have empty places ({', '.join(empty)}), or it is not said which ones are withheld")
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(columns)].astype(dict(columns))
     return frame, withheld
 
@@ -147,35 +131,18 @@ def _schema(names: Iterable[str]) -> pa.Schema:
 
 
 def plain_command(command: str) -> str:
-    """The command with ``--data-dir data`` and ``--tuned-dir tuned``, without ``--results-dir`` and ``--cache-dir``;
-    any other absolute path becomes its last part. A plain command stays as it is."""
+    """The command with every absolute path as its last part: ``/home/me/mine.py:Mine`` as ``mine.py:Mine``."""
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    out: list[str] = []
-    option = ""
+    out = []
     for word in words:
-        name, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
-        if name and not equals:
-            option = "" if name in _FLAGS else name
-            out += [] if name in _DROPPED else [name]
-            continue
-        option = name or option
-        if option not in _DROPPED:
-            plain = _PLACES.get(option) or _last_part(value)
-            out.append(f"{name}={plain}" if name else plain)
-        option = ""
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        if value.startswith(("/", "~/")) or PureWindowsPath(value).is_absolute():
+            value = PureWindowsPath(value).name or "data"
+        out.append(f"{option}{equals}{value}")
     return shlex.join(out)
-
-
-def _last_part(word: str) -> str:
-    """``/home/me/mine.py:Mine`` as ``mine.py:Mine``; a word that is no absolute path as it is."""
-    if word.startswith(("/", "~/")):
-        return PurePosixPath(word).name or "data"
-    if PureWindowsPath(word).drive and PureWindowsPath(word).root:
-        return PureWindowsPath(word).name or "data"
-    return word
 
 
 def plain_platform(platform: str) -> str:
@@ -183,10 +150,8 @@ def plain_platform(platform: str) -> str:
 
     The kernel's build says which machine it was, and no number depends on it.
     """
-    words = platform.split("-")
-    machine = [name for name in _MACHINES if name in words][:1]
-    library = [word for word in words[1:] if _LIBC.match(word)][:1]
-    return "-".join([words[0], *machine, *library])
+    system, *words = platform.split("-")
+    return "-".join([system, *dict.fromkeys(word for word in words if _PLATFORM.fullmatch(word))])
 
 
 def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -198,13 +163,8 @@ def paths_in(record: RunRecord) -> Iterator[tuple[str, str]]:
 
 
 def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: Iterable[str] = ()) -> RunRecord:
-    """Publish a result of ``bench run``; returns its published record.
-
-    Raises UsageError where the record still holds a path.
-    """
-    table = b""
-    if record.per_user_digest:
-        table = published_bytes(read_per_user(folder / PER_USER), withhold)
+    """Publish a result of ``bench run``; returns its published record."""
+    table = published_bytes(read_per_user(folder / PER_USER), withhold) if record.per_user_digest else b""
     environment = record.environment
     changes = {
         "command": plain_command(record.command),
@@ -212,12 +172,6 @@ def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: I
         "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
     }
     record = record.model_copy(update=changes)
-    for place, path in paths_in(record):
-        raise UsageError(
-            f"the record holds the path {path!r} of this machine",
-            where=f"{folder / RECORD}: {place}",
-            hint="run it again with a relative path there",
-        )
     with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         if table:

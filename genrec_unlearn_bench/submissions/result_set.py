@@ -47,8 +47,7 @@ class ResultSet:
         """The board of the selected results. Raises UsageError with the folders that were read."""
         with self.located():
             board = selected_board(self.results, self.protocol, wanted)
-        number = len(self.faults)
-        notes = [f"{number} {'record' if number == 1 else 'records'} that cannot be read"] if number else []
+        notes = [f"records that cannot be read: {len(self.faults)}"] if self.faults else []
         return replace(board, left_out=(*board.left_out, *self.others, *notes))
 
     def report(
@@ -87,18 +86,13 @@ class ResultSet:
 
     @contextmanager
     def located(self, *methods: str) -> Iterator[None]:
-        """Add to an error about names which folders were read, and whether the suite's own results have the methods."""
+        """Add to an error about names which folders were read, and how to read the suite's own results as well."""
         try:
             yield
         except UsageError as fault:
             fault.where = fault.where or ", ".join((*self.places, *self.others))
-            absent = set(methods) - {result.method for result in self.results}
-            if (
-                absent
-                and not self.published
-                and absent <= {result.method for part in load_published(skip_broken=True) for result in part.results}
-            ):
-                fault.hint = "the suite's own results have it: add --published, or name another --results-dir"
+            if not self.published and set(methods) - {result.method for result in self.results}:
+                fault.hint = "the suite's own results may have it: add --published, or name another --results-dir"
             raise
 
 
@@ -138,23 +132,17 @@ def load_result_set(
     results = filtered((result for part in parts for result in part.results), filters)
     places = (*map(str, own), *(["the suite's own results"] if published else []))
     faults = tuple(fault for part in parts for fault in part.faults)
-    if not results:
-        broken = f": {len(faults)} records cannot be read" if faults else ""
+    versions = Counter(result.protocol_version for result in results)
+    chosen = protocol or max(versions, key=lambda version: (version in PROTOCOLS, version), default=PROTOCOL_VERSION)
+    if chosen not in versions:
+        there = ", ".join(map(str, sorted(versions))) or "none"
         raise DataMissing(
-            f"there is no result to show{broken}",
+            f"there is no result of protocol {chosen} (of others: {there}; records that cannot be read: {len(faults)})",
             where=", ".join(places),
             hint="run something first (bench run), or name a folder with results (--results-dir)",
         )
-    versions = Counter(result.protocol_version for result in results)
-    chosen = protocol or max(versions, key=lambda version: (version in PROTOCOLS, version))
-    if chosen not in versions:
-        raise DataMissing(
-            f"there is no result of protocol {chosen}",
-            where=", ".join(places),
-            hint=f"there are results of protocol {', '.join(map(str, sorted(versions)))}",
-        )
     others = tuple(
-        f"{number} {'run' if number == 1 else 'runs'} of protocol {version} (--protocol {version})"
+        f"runs of protocol {version} (--protocol {version}): {number}"
         for version, number in sorted(versions.items())
         if version != chosen
     )

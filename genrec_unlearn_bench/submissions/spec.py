@@ -35,11 +35,13 @@ METHOD_FILE = "method.py"
 def _line(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is empty")
-    return _refusing(text, odd_text(text))
+    return _page(text, lines=False)
 
 
-def _page(text: str) -> str:
-    return _refusing(text, odd_text(text, lines=True))
+def _page(text: str, *, lines: bool = True) -> str:
+    if fault := odd_text(text, lines=lines):
+        raise ValueError(f"the text {fault}")
+    return text
 
 
 def _title(text: str) -> str:
@@ -48,14 +50,10 @@ def _title(text: str) -> str:
         scripts = {unicodedata.name(one, "?").partition(" ")[0] for one in word if one.isalpha()} & _ALPHABETS
         if len(scripts) > 1:
             raise ValueError(f"the word {word[:60]!a} mixes the alphabets {' and '.join(sorted(scripts)).title()}")
-    hidden = next((one for one in text if unicodedata.category(one) == "Cf"), None)
-    return _refusing(_line(text), f"holds the invisible character U+{ord(hidden):04X}" if hidden else None)
-
-
-def _refusing(text: str, fault: str | None) -> str:
-    if fault:
-        raise ValueError(f"the text {fault}")
-    return text
+    for one in text:
+        if unicodedata.category(one) == "Cf":
+            raise ValueError(f"the text holds the invisible character U+{ord(one):04X}")
+    return _line(text)
 
 
 _ALPHABETS = {"LATIN", "CYRILLIC", "GREEK"}

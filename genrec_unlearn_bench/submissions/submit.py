@@ -5,12 +5,10 @@ The folder is written whole or not at all. What the authors wrote into an earlie
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +36,6 @@ from genrec_unlearn_bench.submissions.spec import (
 )
 from genrec_unlearn_bench.submissions.verification import Verification, verify
 
-_SHOWN = 12
 _NEEDED = {
     "title": 'what the method is called in tables (--title "…")',
     "authors": 'who submits it (--author "Name | Affiliation | ORCID", repeated)',
@@ -46,9 +43,6 @@ _NEEDED = {
     "licence": "SPDX id of the method's licence (--licence Apache-2.0)",
     "affirmed": "read leaderboard/RULES.md, and affirm its statements (--affirm-rules)",
 }
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$])")
-_MENTION = "@\u200b"
-"""An @ that calls nobody: where pull requests are shown, a backslash does not keep it from that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +53,6 @@ class Submitted:
     verification: Verification
     passed_over: int
     """Results of the method that were made with another version of its source."""
-    renewed: bool
 
 
 def submit(
@@ -85,21 +78,16 @@ def submit(
         words: Fields of submission.yaml; others stay as an earlier one has them.
         affirm: Whether every statement of RULES.md is affirmed by this call.
 
-    Raises:
-        UsageError: There are no results, or words that submission.yaml needs are missing (all are named at once).
-        Refused: The submission.yaml of before cannot be read.
-        BenchError: The submission would not pass ``bench submission verify``; nothing was written.
-        StorageError: The file system refuses.
+    Raises UsageError where there are no results or words are missing (all are named at once), Refused for an earlier
+    submission.yaml that cannot be read, BenchError where it would not pass ``verify`` (nothing was written).
     """
     if not SLUG.match(name):
-        hint = "use lower-case letters and digits, and hyphens between"
-        raise UsageError(f"{name!r} is no name for a submission", hint=hint)
+        raise UsageError(f"{name!r} is no name for a submission", hint="lower-case letters, digits, single hyphens")
     entry = find_method(method)
-    if entry.kind == "reference":
-        raise UsageError(f"{entry.name!r} is a reference row, which every table has", hint="submit a method")
     source = source_file(entry)
-    if source is None:
-        raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
+    if entry.kind == "reference" or source is None:
+        what = f"{entry.name!r} is a reference row, or has no file to submit"
+        raise UsageError(what, hint="give a method's file: --method file.py")
     target = out / name
     earlier = read_spec(target)
     found, passed_over = _results(entry, method, results_dir, tasks, rulesets)
@@ -114,18 +102,13 @@ def submit(
         spec = _spec(given, earlier, records, draft, where=str(target / SPEC))
         (draft / SPEC).write_text(submission_text(spec), encoding="utf-8")
         verification = verify(load(draft, leaderboard))
-        _check_passed(verification, target)
+        if faults := verification.faults:
+            listing = "".join(f"\n- {fault.text()}" for fault in faults[:12])
+            what = f"{len(faults)} faults, so nothing was written:{listing}"
+            raise BenchError(what, where=str(target))
         with atomic_folder(target, "--out", replace=True) as final:
             shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    return Submitted(target, spec, records, verification, passed_over, earlier is not None)
-
-
-def _check_passed(verification: Verification, target: Path) -> None:
-    if faults := verification.faults:
-        listing = "".join(f"\n- {fault.text()}" for fault in faults[:_SHOWN])
-        more = f"\n… and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        what = "the submission would not pass `bench submission verify`, and was not written"
-        raise BenchError(f"{what}:{listing}{more}", where=str(target))
+    return Submitted(target, spec, records, verification, passed_over)
 
 
 def _results(
@@ -141,9 +124,7 @@ def _results(
     digest = source_digest(entry)
     found = [(folder, record) for folder, record in every if record.method_digest == digest]
     if not found:
-        what = f"there is no result of the method {entry.name!r}"
-        if every:
-            what = f"all {len(every)} results of {entry.name!r} were made with another version of its file"
+        what = f"there is no result of the method {entry.name!r} ({len(every)} of other versions of its file)"
         hint = f"bench run --task demo-brand --method {given} --results-dir {results_dir}"
         raise UsageError(what, where=str(results_dir), hint=hint)
     return found, len(every) - len(found)
@@ -171,32 +152,3 @@ def _spec(
     if missing := [f"{name}: {how}" for name, how in _NEEDED.items() if not words.get(name)]:
         raise ConfigError(missing, where=where, hint="give them once; later calls keep them")
     return parse_submission(submission_text(parse(Submission, words, where=SPEC)).encode())
-
-
-def pull_request(spec: Submission, records: Sequence[RunRecord], verification: Verification) -> str:
-    """Markdown. What the authors wrote is escaped, so that it shows as they wrote it and does nothing."""
-    import jinja2
-
-    environment = jinja2.Environment(  # noqa: S701 - Markdown, escaped by the filter ``plain``
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters |= {"plain": _plain, "quoted": _quoted}
-    place = resources.files("genrec_unlearn_bench.leaderboard") / "templates" / "submission" / "pull_request.md"
-    return environment.from_string(place.read_text(encoding="utf-8")).render(
-        spec=spec,
-        authors=[f"{one.name}, {one.affiliation}" if one.affiliation else one.name for one in spec.authors],
-        tasks=sorted({record.cell.task for record in records}),
-        backbones=sorted({record.backbone_label or record.cell.backbone for record in records}),
-        verification=verification,
-        statements=list(STATEMENTS.values()),
-    )
-
-
-def _plain(text: str) -> str:
-    """A text as one line of Markdown that shows just that text."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", _MENTION)
-
-
-def _quoted(text: str) -> str:
-    """A text as code, to be copied as it is."""
-    return f"`{' '.join(text.replace('`', ' ').split())}`"

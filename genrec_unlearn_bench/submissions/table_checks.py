@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,21 +33,14 @@ Key = tuple[str, Group, int | None]
 Ranks = NDArray[np.int16]
 """[M] ranks of all rows of a table in their order, 0 where the target was not found."""
 
+_OTHER = ("original", "exposed")
 RANGES: Mapping[str, tuple[float, float]] = {
     "log_prob": (-1e9, 0),
-    "n_list": (0, LIST_LENGTH),
-    "concept_in_list": (0, LIST_LENGTH),
     "concept_in_history": (0, 1e9),
-    "original_rank": (-1, WIDE_BEAM),
-    "original_n_list": (-1, LIST_LENGTH),
-    "original_concept_in_list": (-1, LIST_LENGTH),
-    "exposed_rank": (-1, WIDE_BEAM),
-    "exposed_n_list": (-1, LIST_LENGTH),
-    "exposed_concept_in_list": (-1, LIST_LENGTH),
-    "near_prefix": (-1, 1),
-    "near_category": (-1, 1),
-    "near_concept": (-1, 1),
-    **dict.fromkeys(FAMILIES["similarity"], (-1, 1)),
+    **dict.fromkeys(("n_list", "concept_in_list"), (0, LIST_LENGTH)),
+    **{f"{lists}_rank": (-1, WIDE_BEAM) for lists in _OTHER},
+    **{f"{lists}_{name}": (-1, LIST_LENGTH) for lists in _OTHER for name in ("n_list", "concept_in_list")},
+    **dict.fromkeys(("near_prefix", "near_category", "near_concept", *FAMILIES["similarity"]), (-1, 1)),
     **dict.fromkeys((*FAMILIES["influence"], *PRESENT_NAMES), (0, 1)),
 }
 """Smallest and largest values of columns; -1 marks what was not measured."""
@@ -76,19 +68,18 @@ SAME_FOR_EVERY_SEED = ("popularity",)
 
 @check(
     "table",
-    "tables have every test example once, in order, with what lists can give",
     "tables are written by `bench run` and published by `bench submission new`, and not edited: run the cell again",
 )
 def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
     where, manifest = result.table_path, bundle.manifests.get(result.record.cell.task)
     other = ~table["group"].isin([Group.FORGET.value, Group.RETAIN.value]) | ~table["beam"].isin(BEAMS)
-    if other.any():
-        yield where, f"{int(other.sum())} rows belong to no group or beam of the protocol"
-        return
     # Forget before retain, and each at the narrow beam before the wide one.
     order = (table["group"] != Group.FORGET.value).to_numpy() * 1000 + table["beam"].to_numpy(dtype=np.int64)
-    if (np.diff(order) < 0).any():
-        yield where, "the groups and beams of the table do not follow each other as they are written"
+    if other.any() or (np.diff(order) < 0).any():
+        yield where, "the groups and beams are not those of the protocol in their order"
+        return
+    if (table["target"] != -1).any() or not np.array_equal(numbered_users(table), table["user"].to_numpy()):
+        yield where, "the table says what users chose, or their numbers are not in order of their first row"
     for family in sorted(withheld):
         if table[family_columns(family, table.columns)].notna().any().any():
             yield where, f"the family {family!r} is said to be withheld, and some of it is there"
@@ -97,37 +88,22 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
         name = f"group {block.group.value}, beam {block.beam}"
         examples = block.integers("example")
         wanted = len(examples) if manifest is None else manifest.counts.get(f"test_{block.group.value}", 0)
-        if fault := _order_fault(examples, wanted):
-            yield where, f"{name}: {fault}"
+        if not np.array_equal(examples, np.arange(wanted)):
+            yield where, f"{name}: the rows are not the {wanted} test examples of the manifest, each once and in order"
         for what, wrong in _impossible(block, manifest, wide=wide, log_prob=log_prob):
             if wrong.any():
                 yield where, f"{name}: {what} ({int(wrong.sum())} rows, the first is example {examples[wrong][0]})"
 
 
-@check("table", "tables name no user and no target", "publish with `bench submission new`, which leaves them out")
-def check_users(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    if (table["target"] != -1).any():
-        yield result.table_path, "the table still says what users chose (column target)"
-    if not np.array_equal(numbered_users(table), table["user"].to_numpy()):
-        yield f"{result.table_path}: user", "the users are not numbered in order of their first row"
-
-
-@check("table", "aggregates follow from the per-user tables", UNEDITED)
+@check("table", UNEDITED)
 def check_rescored(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: frozenset[str]) -> Iterator[Finding]:
-    recorded, found = _by_key(result.record.metrics), _by_key(recompute(table))
-    users, where = _user_level(), result.at("metrics")
-    wrong = []
-    for key, value in found.items():
-        if rests_on(key[0]) in withheld:
-            continue
-        if key not in recorded:
-            wrong.append((key, "is missing"))
-        elif difference := _difference(recorded[key], value):
-            wrong.append((key, difference))
-    wrong += [(key, "is not measured by the suite") for key in recorded if key[0] in users and key not in found]
-    yield from ((where, f"{_name(key)} {what}") for key, what in wrong[:_SHOWN])
-    if len(wrong) > _SHOWN:
-        yield where, f"{len(wrong) - _SHOWN} more aggregates do not follow from the table"
+    recorded, found, users = _by_key(result.record.metrics), _by_key(recompute(table)), _user_level()
+    keys = [key for key in {**found, **recorded} if key in found or key[0] in users]
+    wrong = [key for key in keys if rests_on(key[0]) not in withheld and not _equal(recorded.get(key), found.get(key))]
+    for key in wrong[:_SHOWN]:
+        more = f" (and {len(wrong) - _SHOWN} more)" if len(wrong) > _SHOWN and key == wrong[_SHOWN - 1] else ""
+        what = f"is {_shown(recorded.get(key))} in the record, the table gives {_shown(found.get(key))}"
+        yield result.at("metrics"), f"{_name(key)} {what}{more}"
 
 
 def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
@@ -136,37 +112,37 @@ def rescored(result: Result, withheld: frozenset[str]) -> set[str]:
     return {name for name in names & _user_level() if rests_on(name) not in withheld}
 
 
-@check("result", "metrics keep their bounds and follow from their parts", UNEDITED)
+@check("result", UNEDITED)
 def check_scores(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    """Invariants between metrics hold, in the oracle that the gaps imply as well; ``gap``, ``gapz`` and the collateral
-    excess are what their parts give, and none is left out."""
+    """Invariants hold, in the oracle that the gaps imply as well; derived metrics are what their parts give."""
     recorded, where = _by_key(result.record.metrics), result.at("metrics")
-    for sentence in check_invariants(result.record.metrics)[:_SHOWN]:
-        yield where, f"an invariant is broken: {sentence}"
     means = _implied_oracle(result.record.metrics).items()
     oracle = [MetricValue(metric=name, group=group, beam=beam, value=mean) for (name, group, beam), mean in means]
-    for sentence in check_invariants(oracle)[:_SHOWN]:
-        yield where, f"the gaps imply an oracle that cannot be: {sentence}"
+    for whose, values in (("the metrics", result.record.metrics), ("the oracle that the gaps imply", oracle)):
+        for sentence in check_invariants(values)[:_SHOWN]:
+            yield where, f"an invariant of {whose} is broken: {sentence}"
     gaps = {key for key in recorded if key[0].startswith("gap.")}
     known = metric_specs()
     wanted = {(f"gap.{name}", group, beam) for name, group, beam in recorded if f"gap.{name}" in known}
     if gaps and gaps != wanted:
         name = _name(sorted(gaps ^ wanted, key=str)[0])
         yield where, f"{name}: gaps are given for some metrics and left out for others"
-    for name, group, beam in sorted(gaps, key=str):
-        gap, scaled = recorded[(name, group, beam)], recorded.get((f"gapz.{name.removeprefix('gap.')}", group, beam))
-        if fault := _scaled_fault(gap, scaled):
-            yield where, f"{_name((name, group, beam))}: {fault}"
-    for (name, group, beam), value in recorded.items():
-        if name.startswith("collateral-excess.") and value.value is not None:
-            change = f"collateral-change.{name.removeprefix('collateral-excess.')}"
-            near, far = (recorded.get((change, side, beam)) for side in (Group.NEIGHBOURS, Group.REST))
-            parts = (near.value if near else None, far.value if far else None)
-            if parts[0] is None or parts[1] is None or abs(parts[0] - parts[1] - value.value) > EXACT:
-                yield where, f"{_name((name, group, beam))} is not the difference of its two sides"
+    for key, value in recorded.items():
+        name, group, beam = key
+        kind, _, rest = name.partition(".")
+        if kind == "gap":
+            scaled = recorded.get((f"gapz.{rest}", group, beam))
+            right = value.value / value.sd if value.value is not None and value.sd else None
+            if scaled is None or not _close(scaled.value, right, 1e-9 * max(1.0, abs(right or 0.0))):
+                yield where, f"{_name(key)}: gapz is not gap / sd"
+        elif kind == "collateral-excess" and value.value is not None:
+            sides = [recorded.get((f"collateral-change.{rest}", side, beam)) for side in (Group.NEIGHBOURS, Group.REST)]
+            near, far = (side.value if side is not None else None for side in sides)
+            if near is None or far is None or abs(near - far - value.value) > EXACT:
+                yield where, f"{_name(key)} is not the difference of its two sides"
 
 
-@check("bundle", "results agree on their retrained models", UNEDITED)
+@check("bundle", UNEDITED)
 def check_oracles(bundle: Bundle) -> Iterator[Finding]:
     seen: dict[tuple[object, ...], tuple[str, float]] = {}
     for result in bundle.results:
@@ -196,7 +172,7 @@ def shared(one: Ranks, other: Ranks, original: Ranks | None = None) -> float:
     return float((one == other)[counted].sum()) / found if found >= FEWEST else 0.0
 
 
-@check("ranks", "no two seeds have the same lists", "two trainings never agree so far: run the second seed")
+@check("ranks", "two trainings never agree so far: run the second seed")
 def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
     groups: dict[tuple[str, ...], list[Result]] = defaultdict(list)
     for result in bundle.results:
@@ -211,11 +187,7 @@ def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding
                 yield where, f"{seeds} have the same lists: {share:.0%} of their hit ranks are equal"
 
 
-@check(
-    "ranks",
-    "no table is one that was published before",
-    "submit the method's own runs; a method that is published is not submitted under another name",
-)
+@check("ranks", "submit the method's own runs; a method that is published is not submitted under another name")
 def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
     if bundle.spec is None:
         return
@@ -252,28 +224,10 @@ def _published(root: Path, task: str, backbone: str) -> Iterator[tuple[RunRecord
             yield record, folder, hit_ranks(read_table((folder / PER_USER).read_bytes(), PER_USER)[0])
 
 
-def _order_fault(examples: NDArray[np.int64], wanted: int) -> str | None:
-    distinct = len(np.unique(examples))
-    if distinct < len(examples):
-        return f"{len(examples) - distinct} rows are there twice"
-    if len(examples) < wanted:
-        return f"{wanted - len(examples)} of the {wanted} test examples that the manifest counts are missing"
-    if len(examples) > wanted:
-        return f"there are {len(examples) - wanted} rows more than the {wanted} test examples that the manifest counts"
-    if not np.array_equal(examples, np.arange(wanted)):
-        return "the rows are not in the order of the test examples"
-    return None
-
-
 def _impossible(
     block: UserBlock, manifest: TaskManifest | None, *, wide: bool, log_prob: bool
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """What no list of a block can have, and the rows that have it.
-
-    Args:
-        wide: Whether lists are as long as the wide beam at both beams.
-        log_prob: Whether the table has log-probabilities.
-    """
+    """What no list of a block can have, and the rows that have it; ``wide``: lists are as long as the wide beam's."""
     longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
     ranges = {"rank": (0, longest), **{name: found for name, found in RANGES.items() if block.has(name)}}
     for column, (low, high) in ranges.items():
@@ -287,37 +241,25 @@ def _impossible(
         yield "log_prob is there without a rank, or a rank without it", there != (ranks > 0)
     columns = [name for name in (*FAMILIES["influence"], *PRESENT_NAMES) if block.has(name)]
     influence = np.isfinite(np.stack([block.numbers(column) for column in columns]))
-    yield "only some of the history influence is there", influence.any(axis=0) != influence.all(axis=0)
-    yield (
-        "history influence is there for a history without concept items",
-        influence[0] & (block.integers("concept_in_history") == 0),
-    )
-    if block.beam != WIDE_BEAM:
-        yield f"history influence is there for a beam that is not {WIDE_BEAM}", influence[0]
+    none = (block.integers("concept_in_history") == 0) | (block.beam != WIDE_BEAM)
+    wrong = (influence.any(axis=0) != influence.all(axis=0)) | (influence[0] & none)
+    yield "history influence is there in part, or for a history or at a beam that has none", wrong
     if block.group is not Group.RETAIN:
         near = [block.integers(name) != -1 for name in RANGES if name.startswith("near_") and block.has(name)]
         yield "neighbours are marked outside the retain group", np.logical_or.reduce(near)
-    yield from _other_lists(block)
+    leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
+    for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
+        if block.has(f"{family}_rank"):
+            parts = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
+            wrong = (parts[2] > parts[1]) | ((parts < 0).any(axis=0) != (parts < 0).all(axis=0))
+            wrong |= (parts[0] >= 0) & (block.beam not in beams)
+            yield f"{family}_* is there in part or where it is not measured, or with more than the list holds", wrong
     # A forget target is a concept item and a retain target is none, so a hit must show in the counts.
     hit = (ranks > 0) & (ranks <= LIST_LENGTH)
     if manifest is not None and block.group is Group.FORGET:
         yield "the target, a concept item, is in a list without concept items", hit & (concept < 1)
     elif manifest is not None and manifest.kind is not ConceptKind.INTERACTION:
         yield "the target, no concept item, is in a list of concept items alone", hit & (filled - concept < 1)
-
-
-def _other_lists(block: UserBlock) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """The same for the lists decoded in the original space, with the serving rules and without."""
-    leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
-    for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
-        if not block.has(f"{family}_rank"):
-            continue
-        columns = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
-        yield f"{family}_concept_in_list is more than the list holds", columns[2] > columns[1]
-        yield f"only some of the {family}_* columns are there", (columns < 0).any(axis=0) != (columns < 0).all(axis=0)
-        if block.beam not in beams:
-            where = f"outside the forget group at beam {WIDE_BEAM}" if family == "original" else "at this beam"
-            yield f"{family}_* is there {where}", columns[0] >= 0
 
 
 def _by_key(values: Iterable[MetricValue]) -> dict[Key, MetricValue]:
@@ -328,19 +270,19 @@ def _user_level() -> frozenset[str]:
     return frozenset(name for name, spec in metric_specs().items() if spec.level is Level.USER)
 
 
-def _difference(recorded: MetricValue, found: MetricValue) -> str | None:
-    for part, one, other in (("", recorded.value, found.value), ("sd ", recorded.sd, found.sd)):
-        if (one is None) != (other is None) or (one is not None and other is not None and abs(one - other) > EXACT):
-            return f"is {part}{_shown(one)} in the record, the table gives {part}{_shown(other)}"
-    if recorded.n != found.n:
-        return f"is said to be over {recorded.n} examples, the table has {found.n}"
+def _equal(recorded: MetricValue | None, found: MetricValue | None) -> bool:
+    if recorded is None or found is None or recorded.n != found.n:
+        return False
     # Metrics have been given intervals since the first results were published, so a record may lack one.
-    if recorded.interval is None:
-        return None
-    if found.interval is None or not np.allclose(recorded.interval, found.interval, rtol=0, atol=1e-9):
-        given = "none" if found.interval is None else found.interval
-        return f"has the interval {recorded.interval} in the record, the table gives {given}"
-    return None
+    if recorded.interval is not None and not np.allclose(
+        recorded.interval, found.interval or np.nan, rtol=0, atol=1e-9
+    ):
+        return False
+    return _close(recorded.value, found.value, EXACT) and _close(recorded.sd, found.sd, EXACT)
+
+
+def _close(one: float | None, other: float | None, most: float) -> bool:
+    return abs(one - other) <= most if one is not None and other is not None else one is other
 
 
 def _implied_oracle(values: Sequence[MetricValue]) -> dict[Key, float]:
@@ -353,21 +295,10 @@ def _implied_oracle(values: Sequence[MetricValue]) -> dict[Key, float]:
     return means
 
 
-def _scaled_fault(gap: MetricValue, scaled: MetricValue | None) -> str | None:
-    if scaled is None:
-        return "its gapz is missing"
-    if gap.value is None or not gap.sd:
-        return None if scaled.value is None else "gapz is given without a spread to divide by"
-    if scaled.value is None:
-        return "gapz is missing"
-    right = math.isclose(scaled.value, gap.value / gap.sd, rel_tol=1e-9, abs_tol=1e-12)
-    return None if right else f"gapz is {scaled.value:.6g}, gap / sd gives {gap.value / gap.sd:.6g}"
-
-
 def _name(key: Key) -> str:
     metric, group, beam = key
     return f"{metric} ({group.value}{'' if beam is None else f', beam {beam}'})"
 
 
-def _shown(value: float | None) -> str:
-    return "empty" if value is None else f"{value:.12g}"
+def _shown(value: MetricValue | None) -> str:
+    return "missing" if value is None else f"{value.value} (n {value.n}, sd {value.sd}, interval {value.interval})"

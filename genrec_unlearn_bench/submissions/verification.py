@@ -17,23 +17,19 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.reporting.results import Badge, Source
-from genrec_unlearn_bench.submissions.bundle import CHECKS, Bundle, Finding
-from genrec_unlearn_bench.submissions.inventory import VERIFICATION, content_digest, take_inventory
+from genrec_unlearn_bench.submissions.bundle import (
+    CHECKS,
+    VERIFICATION,
+    Bundle,
+    Finding,
+    content_digest,
+    take_inventory,
+)
 from genrec_unlearn_bench.submissions.plain_text import Fault, Refused, plain_json
-from genrec_unlearn_bench.submissions.spec import SPEC, read_spec
+from genrec_unlearn_bench.submissions.spec import SPEC, Paper, read_spec
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.table_checks import Ranks
-
-
-class Checked(StrictModel):
-    name: str
-    title: str
-    faults: tuple[Fault, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        return not self.faults
 
 
 class DemoRun(StrictModel):
@@ -50,7 +46,7 @@ class DemoRun(StrictModel):
 class Verification(StrictModel):
     """The outcome. The same content gives the same outcome: there is no date in it."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     protocol_version: int
     name: str
     content_digest: str
@@ -58,7 +54,8 @@ class Verification(StrictModel):
     results: int
     passed: bool
     badge: Badge
-    checks: tuple[Checked, ...]
+    checks: dict[str, tuple[Fault, ...]]
+    """Name -> what it found."""
     rescored: tuple[str, ...]
     """Metrics that were computed again from every per-user table."""
     self_reported: tuple[str, ...]
@@ -71,7 +68,7 @@ class Verification(StrictModel):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        return tuple(fault for check in self.checks for fault in check.faults)
+        return tuple(fault for found in self.checks.values() for fault in found)
 
     @property
     def badge_text(self) -> str:
@@ -98,11 +95,14 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     from genrec_unlearn_bench.submissions.record_checks import known_manifest
 
     faults = {name: list(bundle.faults.get(name, ())) for name in CHECKS}
-    rescored, self_reported, withheld = set[str](), set[str](), set[str]()
-    ranks: dict[str, Ranks] = {}
+    if not bundle.results and not faults["records"]:
+        hint = "give the folder of a submission, or leaderboard/results"
+        faults["records"].append(Fault(what="there is no result", where=".", hint=hint))
     _run("bundle", faults, bundle)
     if bundle.spec is not None:
         _run("submission", faults, bundle, bundle.spec)
+    rescored, self_reported, withheld = set[str](), set[str](), set[str]()
+    ranks: dict[str, Ranks] = {}
     for result in bundle.results:
         _run("result", faults, bundle, result)
         again = set[str]()
@@ -118,24 +118,17 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
         rescored |= again
         self_reported |= {value.metric for value in result.record.metrics} - again
     _run("ranks", faults, bundle, ranks)
-    if not bundle.results and not faults["records"]:
-        hint = "give the folder of a submission, or leaderboard/results"
-        faults["records"].append(Fault(what="there is no result", where=".", hint=hint))
-    passed = not any(faults.values())
     notices = [f"diverged, shown as such and never ranked: {r.place}" for r in bundle.results if r.record.diverged]
-    notices += [
-        f"the task {task} could not be compared with a known manifest: nobody else has submitted results of it"
-        for task in bundle.manifests
-        if known_manifest(bundle, task) is None
-    ]
+    unknown = [task for task in bundle.manifests if known_manifest(bundle, task) is None]
+    notices += [f"the task {task} has no known manifest: nobody else has submitted results of it" for task in unknown]
     outcome = Verification(
         protocol_version=max([r.record.protocol_version for r in bundle.results], default=PROTOCOL_VERSION),
         name=bundle.name,
-        content_digest=bundle.digest,
+        content_digest=content_digest(bundle.digests),
         results=len(bundle.results),
-        passed=passed,
-        badge=Badge.RE_SCORED if passed else Badge.SELF_REPORTED,
-        checks=(),
+        passed=not any(faults.values()),
+        badge=Badge.SELF_REPORTED if any(faults.values()) else Badge.RE_SCORED,
+        checks={},
         rescored=tuple(sorted(rescored - self_reported)),
         self_reported=tuple(sorted(self_reported)),
         withheld=tuple(sorted(withheld)),
@@ -144,8 +137,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
     if claims:
         faults["claim"] += _faults("claim", check_claim(bundle, outcome))
     refused = {"passed": False, "badge": Badge.SELF_REPORTED} if faults["claim"] else {}
-    checks = [Checked(name=name, title=CHECKS[name].title, faults=tuple(found)) for name, found in faults.items()]
-    return outcome.model_copy(update={**refused, "checks": tuple(checks)})
+    return outcome.model_copy(update={**refused, "checks": {name: tuple(found) for name, found in faults.items()}})
 
 
 def _run(of: str, faults: dict[str, list[Fault]], *subject: Any) -> None:
@@ -181,23 +173,18 @@ def trusted(folder: Path) -> Verification | None:
     found = read_verification(folder)
     if found is None or not found.passed:
         return None
-    inventory = take_inventory(folder)
-    fits = not inventory.faults and found.content_digest == content_digest(inventory.digests)
-    return found if fits else None
+    digests, faults = take_inventory(folder)
+    return found if not faults and found.content_digest == content_digest(digests) else None
 
 
 def check_claim(bundle: Bundle, found: Verification) -> Iterator[Finding]:
     """A verification.json in the bundle says what was found. Its demo run is taken for true here; the caller that runs
     the demo sees whether it matches."""
-    if VERIFICATION not in bundle.inventory.digests:
-        return
     claimed = read_verification(bundle.root)
-    if claimed is None:
-        yield VERIFICATION, "verification.json cannot be read"
+    if VERIFICATION not in bundle.digests:
         return
-    if claimed.content_digest != found.content_digest:
-        what = "verification.json is of another content than this: something was changed after it was made"
-        yield f"{VERIFICATION}: content_digest", what
+    if claimed is None or claimed.content_digest != found.content_digest:
+        yield VERIFICATION, "verification.json cannot be read, or is of another content than this"
         return
     found = found.with_demo(claimed.demo) if claimed.demo is not None else found
     for name in ("protocol_version", "name", "results", "passed", "badge", "rescored", "self_reported", "withheld"):
@@ -213,21 +200,19 @@ def published_sources(root: Path) -> list[tuple[Source, Path]]:
 
     Raises ConfigError for a submission whose ``submission.yaml`` cannot be read.
     """
-    found = []
     own = root / "results"
-    if own.is_dir():
-        found.append((Source(badge_text=_badge_text(own)), own))
+    found = [(Source(badge_text=_badge_text(own)), own)] if own.is_dir() else []
     for path in sorted((root / "submissions").glob(f"*/{SPEC}")):
         results, spec = path.parent / "results", read_spec(path.parent)
         if results.is_dir() and spec is not None:
-            paper = spec.paper
-            arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper is not None and paper.arxiv else ""
+            paper = spec.paper or Paper(title=spec.title)
+            arxiv = f"https://arxiv.org/abs/{paper.arxiv}" if paper.arxiv else ""
             source = Source(
                 name=spec.name,
                 title=spec.title,
                 authors=tuple(author.name for author in spec.authors),
-                link=(paper.url if paper is not None else None) or arxiv or spec.code or "",
-                bibtex=(paper.bibtex if paper is not None else None) or "",
+                link=paper.url or arxiv or spec.code or "",
+                bibtex=paper.bibtex or "",
                 badge_text=_badge_text(path.parent),
             )
             found.append((source, results))

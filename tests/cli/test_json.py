@@ -22,7 +22,7 @@ from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record, remember_finished
 from genrec_unlearn_bench.pipeline.tune import Tuned
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
+from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.submissions.submit import submit
 from genrec_unlearn_bench.tuning.choice import Choice
@@ -36,7 +36,7 @@ FILE = Path(__file__).with_name("json.txt")
 DEMO = Path(__file__).parents[2] / "leaderboard/results/demo-brand/tiger"
 ROWS = ("original", "retrain", "tracer")
 
-KEYED = {"counts", "groups", "measures", "cells", "columns", "layouts"}
+KEYED = {"counts", "groups", "measures", "cells", "columns", "layouts", "checks"}
 """Fields whose keys are data, which stand as one ``*``."""
 
 FREE = {"presets", "sid_presets", "config", "fields", "variants", "report", "settings", "changes", "environment"}
@@ -85,7 +85,10 @@ def documents(root: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]
     patch.setenv("GENREC_UNLEARN_BENCH_CACHE", str(root / "cache"))
     patch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
     for row in ROWS:
-        shutil.copytree(DEMO / row, root / "results/demo-brand/tiger" / row)
+        for place in ("results", "tree"):
+            shutil.copytree(DEMO / row, root / place / "demo-brand/tiger" / row)
+    (root / "tree/manifests").mkdir()
+    shutil.copy(DEMO.parents[1] / "manifests/demo-brand.json", root / "tree/manifests")
     replaced(patch)
     remembered()
     for words in plain_calls():
@@ -106,7 +109,6 @@ def printed(words: str, *more: str, code: int = 0) -> Any:
 def plain_calls() -> list[str]:
     kinds = ("tasks", "methods", "backbones", "datasets", "measurements", "metrics", "grids")
     things = ("demo-brand", "tracer", "retrain", "demo", "tiger", "probing", "hr@10", "smoke", "sports-brand")
-    run = "results/demo-brand/tiger/tracer"
     return [
         "run --task demo-brand --method tracer",
         "tune --task demo-brand --method tracer --tuned-dir tuned",
@@ -120,8 +122,7 @@ def plain_calls() -> list[str]:
         "results compare original tracer --users",
         "results claims 1 17",
         "results figures --kind pareto --format png",
-        f"results pull {run} --write-index",
-        f"results pull {run} --results-dir pulled",
+        "results pull tree --results-dir pulled",
         "leaderboard --results-dir results",
         "submission site --leaderboard .",
         "submission reproduce",
@@ -154,7 +155,7 @@ def replaced(patch: pytest.MonkeyPatch) -> None:
         seconds=1.0,
     )
     patch.setattr("genrec_unlearn_bench.pipeline.tune.tune", lambda *_, **__: Tuned(choice, {}))
-    finding = RuleResult(rule="quiet", title="title", status="broken", reasons=("reason",), hint="hint")
+    finding = RuleResult(rule="quiet", status="broken", reasons=("reason",), hint="hint")
     report = CheckReport(method="tracer", file="tracer.py", seconds=1.0, findings=(finding,))
     patch.setattr("genrec_unlearn_bench.contract.check.check_method", lambda *_, **__: report)
 
@@ -216,7 +217,7 @@ def submission_documents(root: Path) -> Iterator[tuple[str, Any]]:
     yield "submission reproduce RUN", printed(f"submission reproduce {place}")
     shorter = [word for name, value in TINY.items() for word in ("--set", f"{name}={value}")]
     data = ("--data-dir", str(write_world(root / "letter")), "--threads", "1", "--device", "cpu")
-    pace = ("--minutes", "1e-9", "--test-rows", "10", "--results-dir", "trained")
+    pace = ("--minutes", "1e-9", "--results-dir", "trained")
     yield "submission reproduce NAME", printed("submission reproduce letter-instruments", *data, *shorter, *pace)
 
 

@@ -181,7 +181,7 @@ def test_broken_records_stop_the_call_unless_told_otherwise(tmp_path: Path) -> N
     assert str(broken) in told(bench("--results-dir", folder), 1)
     result = bench("--results-dir", folder, "--skip-broken")
     assert result.exit_code == 0
-    assert "1 record that cannot be read" in result.stdout
+    assert "records that cannot be read: 1" in result.stdout
     assert str(broken) in result.stderr
 
 

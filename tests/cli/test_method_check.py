@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.contract import check as contract
-from genrec_unlearn_bench.contract.rules import RULES, CheckReport, broken, checked, left_out
+from genrec_unlearn_bench.contract.rules import CheckReport, broken, checked, left_out
 
 GOOD = (checked("name", (), "mine"), left_out("kind", "not in `kinds`", subject="item"))
 BAD = broken("quiet", "it prints 'a [red]step[/red]'", hint="use progress.info(…)")
@@ -37,8 +37,8 @@ def check(*words: str) -> Result:
 def test_a_sound_method_gets_a_line_a_rule(called: list[dict[str, object]]) -> None:
     done = check("mine.py")
     assert done.exit_code == 0
-    assert f"  ✓ {RULES['name'][0]}  (mine)" in done.stdout.splitlines()
-    assert "  – it serves requests of the kind item  (not in `kinds`)" in done.stdout.splitlines()
+    assert "  ✓ name  (mine)" in done.stdout.splitlines()
+    assert "  – kind-item  (not in `kinds`)" in done.stdout.splitlines()
     assert "1 kept, 0 broken, 1 left out, in 1 s: the contract holds" in done.stdout
 
 
@@ -46,7 +46,7 @@ def test_a_broken_rule_is_shown_with_its_hint(called: list[dict[str, object]]) -
     done = check("bad.py")
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    place = lines.index(f"  ✗ {RULES['quiet'][0]}")
+    place = lines.index("  ✗ quiet")
     assert lines[place + 1].strip() == "it prints 'a [red]step[/red]'"
     assert lines[place + 2].strip() == "hint: use progress.info(…)"
     assert "not yet" in lines[-1]

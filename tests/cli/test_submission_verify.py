@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
-from genrec_unlearn_bench.submissions.inventory import pack
+from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
+from genrec_unlearn_bench.submissions.bundle import pack
 from genrec_unlearn_bench.submissions.submit import submit
 from tests.submissions.honest import known_leaderboard, prepared, publish_tree, request
 
@@ -140,7 +140,7 @@ def test_faults_are_listed_with_place_and_mend(home: Path, folder: Path) -> None
     (folder / "method.py").unlink()
     done = invoke(home, folder, "--write")
     assert done.exit_code == 1
-    for word in ("refused", "no place here", "where: notes.txt", "hint:", "is not there", "where: method.py"):
+    for word in ("no place here", "where: notes.txt", "hint:", "added, removed or changed", "where: method.py"):
         assert word in done.output
     assert not (folder / "verification.json").exists()
 
@@ -165,4 +165,4 @@ def test_wrong_calls_are_said(home: Path, tmp_path: Path, make: Any, words: list
 def test_raw_results_are_told_from_published_ones(home: Path) -> None:
     done = invoke(home, home / "results", "--no-demo")
     assert done.exit_code == 1
-    assert "this is a result as `bench run` wrote it" in done.output
+    assert "there is a file that has no place here" in done.output

@@ -23,8 +23,11 @@ BAD_FILES = {
     "a name that is taken": ((NAME, '    name = "npo"\n'), "file", "two methods are named 'npo'"),
     "a computed name": ((NAME, '    name = "-".join(["toy"])\n'), "name", "is not a string literal"),
     "a name in another spelling": ((NAME, '    name = "Toy_1"\n'), "name", "not of the form my-method"),
-    "no source": (('"""Toy (Example 2026, arXiv 0000.00000): noise', '"""Toy: noise'), "documentation", "no source"),
-    "nothing said to be updated": (("Updates all parameters.\n", "\n"), "documentation", "what is updated"),
+    "no docstring": (
+        ('"""Toy (Example 2026, arXiv 0000.00000): noise on the weights.\n\nUpdates all parameters.\n"""', ""),
+        "documentation",
+        "the file has no docstring",
+    ),
     "no line for tables": (('    """Noise on the weights."""\n', ""), "documentation", "Toy has no docstring"),
     "computed variants": (
         (' = {"toy-loud": {"size": 0.1}}', ' = {f"toy-{n}": {"size": 0.1} for n in "ab"}'),
@@ -35,7 +38,7 @@ BAD_FILES = {
     "test data": (
         ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.data.dataset import load_dataset"),
         "imports",
-        "the request holds all data a method may see",
+        "which methods may not see",
     ),
     "the runner": (
         ("import numpy as np", "import numpy as np\nfrom genrec_unlearn_bench.pipeline.run import run_cell"),
@@ -43,11 +46,6 @@ BAD_FILES = {
         "toy.py:14 imports genrec_unlearn_bench.pipeline.run.run_cell",
     ),
     "a missing package": (("import numpy as np", "import nothing_of_that_name"), "import", "cannot be imported"),
-    "talk at import": (
-        ("import numpy as np", "import numpy as np\nprint('hello')"),
-        "import",
-        "prints to stdout: 'hello'",
-    ),
     "no base class": (("(UnlearningMethod[ToyConfig])", ""), "import", "is not a subclass of UnlearningMethod"),
     "nothing to call": ((LINE, LINE.replace("unlearn", "forget")), "import", "Toy does not define unlearn"),
     "a config of its own": (("(MethodConfig)", ""), "import", "Config of Toy is no subclass of MethodConfig"),
@@ -65,7 +63,7 @@ BAD_FILES = {
     "a default without JSON": (("default=0.01, ge=0", "default=math.inf, ge=0"), "config-default", "no canonical form"),
     "a trial it does not take": (("size=(0.01, 0.1)", "size=(-1.0,)"), "search-space", "size cannot be -1.0: Input"),
     "a trial of no field": (("size=(0.01, 0.1)", "sise=(0.1,)"), "search-space", "did you mean 'size'"),
-    "a variant of no field": (('{"size": 0.1}}', '{"sise": 0.1}}'), "variant-fields", "did you mean 'size'"),
+    "a variant of no field": (('{"size": 0.1}}', '{"sise": 0.1}}'), "variants", "did you mean 'size'"),
     "a list of needs": (
         (NAME, NAME + "    requires = [Capability.HAS_CODEBOOKS]\n"),
         "declarations",
@@ -75,11 +73,6 @@ BAD_FILES = {
         (NAME, NAME + "    requires = frozenset(list(Capability)[:1])\n"),
         "declarations",
         "`requires` is computed",
-    ),
-    "advice about nothing": (
-        (NAME, NAME + '    without = {Capability.TEXT_TASKS: "leave it"}\n'),
-        "declarations",
-        "advice about what is not required: text_tasks",
     ),
 }
 

@@ -39,32 +39,27 @@ BAD_CALLS = {
         "runs",
         "toy.py:42 in __init__: KeyError: 'lr'",
     ),
-    "an error in a requirement": (
-        ("    def unlearn(", "    @property\n    def needs(self):\n        return 1 // 0\n\n    def unlearn("),
-        "runs",
-        "toy.py:43 in needs: ZeroDivisionError",
-    ),
     "no recommender": (at_end("return model.module"), "runs", "returned"),
-    "no copy": ((CLONE, "model = recommender"), "original-untouched", "its weights were changed"),
+    "no copy": ((CLONE, "model = recommender"), "original-untouched", "original's weights changed"),
     "a mode": (
         at_end("recommender.module.train(not recommender.module.training)"),
         "original-untouched",
-        "it was left in",
+        "original's training changed",
     ),
     "a frozen original": (
         at_end("recommender.module.requires_grad_(False)"),
         "original-untouched",
-        "requires_grad of its parameters",
+        "original's trainable changed",
     ),
     "a hook on the original": (
         at_end("recommender.module.register_forward_hook(lambda *given: None)"),
         "original-untouched",
-        "hooks were left on it",
+        "original's hooks changed",
     ),
     "serving rules": (
         at_end("recommender.serving = replace(recommender.serving, blocked=request.items)"),
         "original-untouched",
-        "its serving rules were changed",
+        "original's serving changed",
     ),
     "the request": (at_end("request.items[:] = ~request.items"), "request-untouched", "changed in place"),
     "nothing": (("+= self.config.size *", "+= 0.0 *"), "changed", "equals the original to the bit"),
@@ -90,10 +85,16 @@ BAD_CALLS = {
         "no step was reported",
     ),
     "infinite losses": (('{"size": self.config.size})', '{"size": math.inf})'), "losses", "size = inf"),
-    "Python's generator": (at_end("random.random()"), "random-state", "Python's global generator"),
-    "NumPy's generator": (at_end("np.random.rand()"), "random-state", "NumPy's global generator"),
-    "torch's generator": (at_end("torch.rand(3)"), "random-state", "torch's global generator"),
-    "torch's seed": (at_end("torch.manual_seed(0)"), "random-state", "sets torch's global seed"),
+    "Python's generator": (
+        ('"toy")', '"toy")\n        generator.manual_seed(random.getrandbits(32))'),
+        "deterministic",
+        "two calls with one seed gave two results",
+    ),
+    "NumPy's generator": (
+        ('"toy")', '"toy")\n        generator.manual_seed(int(np.random.randint(2**31)))'),
+        "deterministic",
+        "two calls with one seed gave two results",
+    ),
     "a clock": (
         ('torch_generator(request.seed, "toy")', "torch_generator(__import__('time').perf_counter_ns())"),
         "deterministic",
@@ -136,14 +137,6 @@ def test_weights_that_are_not_finite_on_another_backbone_are_reported(check: Che
     found = broken(check(at_end(line), on=("mor",)))
     assert set(found) == {"backbone-mor"}
     assert "not finite" in found["backbone-mor"].reasons[0]
-
-
-def test_files_of_the_cache_are_out_of_bounds(check: Check, toy_cache: Path) -> None:
-    check()
-    inside = next(toy_cache.rglob("stage.json"))
-    found = broken(check(at_end(f"open({str(inside)!r}).close()")))
-    assert set(found) == {"request-alone"}
-    assert str(inside) in found["request-alone"].reasons[0]
 
 
 @pytest.mark.slow

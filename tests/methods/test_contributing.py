@@ -14,7 +14,7 @@ GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 def test_the_code_in_the_guide_is_what_a_newcomer_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    written = new_method("my-method", folder=tmp_path / "mine", in_tree=False, year=2026)
+    written = new_method("my-method", folder=tmp_path / "mine", year=2026)
     text = written.method.read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert len(blocks) == 1

@@ -73,7 +73,7 @@ def test_results_of_two_protocols_are_shown_one_at_a_time(tmp_path: Path) -> Non
     found = load_result_set([tmp_path], published=False, skip_broken=False)
     assert {one.protocol_version for one in found.results} == {PROTOCOL_VERSION}
     assert found.protocol == statistics_protocol()
-    assert found.board(Selection()).left_out == ("1 run of protocol 1 (--protocol 1)",)
+    assert found.board(Selection()).left_out == ("runs of protocol 1 (--protocol 1): 1",)
     former = load_result_set([tmp_path], published=False, skip_broken=False, protocol=1)
     assert former.protocol == statistics_protocol(1)
     assert former.report(Selection()).tables[0].protocol.primary == ("forget:hr@10", "retain:ndcg@10")

@@ -11,9 +11,8 @@ import pytest
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reproduce import isolated as isolation
-from genrec_unlearn_bench.reproduce.comparison import Repetition
 from genrec_unlearn_bench.reproduce.isolated import run_apart, sandbox_fault
-from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
+from genrec_unlearn_bench.reproduce.repeat import Isolation, Repetition, repeat_record
 from tests.pipeline.conftest import Bench, Told
 from tests.reproduce.test_repeat import OWN
 
@@ -111,7 +110,7 @@ def test_what_is_left_running_inside_ends_with_the_method(tmp_path: Path) -> Non
 
 
 def test_without_bubblewrap_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "sandbox_fault", lambda: "bubblewrap (bwrap) is not installed")
+    monkeypatch.setattr(isolation, "sandbox_fault", lambda: "bubblewrap (bwrap, for Linux) is not installed")
     with pytest.raises(UsageError, match="no sandbox to run a submitted method in") as refusal:
         run_apart("raise SystemExit(3)", tmp_path, tmp_path, sandboxed=True, seconds=9)
     assert "--no-sandbox" in (refusal.value.hint or "")

@@ -11,8 +11,7 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.resolve import ConfigSource
 from genrec_unlearn_bench.pipeline.results import RECORD, find_run
 from genrec_unlearn_bench.pipeline.run import run_cell
-from genrec_unlearn_bench.reproduce.comparison import Repetition
-from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
+from genrec_unlearn_bench.reproduce.repeat import Repetition, repeat_record, request_of
 from tests.pipeline.conftest import Bench, Told
 
 OWN = '''"""Mine (unpublished): a copy whose weights shrink. Updates all parameters."""
@@ -70,9 +69,9 @@ def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_taken_from_the_cache_where_all_is_to_be_new(trained: Bench) -> None:
+def test_everything_is_made_anew_in_an_empty_cache(trained: Bench, tmp_path: Path) -> None:
     told = Told()
-    done = again(trained.run("popularity").record, trained, told, redo="all")
+    done = repeat_record(trained.run("popularity").record, cache_dir=tmp_path, progress=told)
     assert done.matches
     assert done.reused == ()
     assert {"dataset", "original", "retrain"} <= set(told.computed)

@@ -72,20 +72,22 @@ def truncated(folder: Path, target: Path) -> None:
     target.write_bytes(target.read_bytes()[:-40])
 
 
+NAME = "a name leads elsewhere, is too long or too deep"
 ARCHIVES: dict[str, tuple[str, Packer]] = {
-    "a path out of the folder": ("leads out of the folder", also("../../evil.py")),
-    "an absolute path": ("the name is an absolute path", also("/tmp/evil.py")),
-    "a drive": ("begins with a drive letter", also("C:/evil.py")),
-    "a backslash": ("the name holds a backslash", also("results\\evil.py")),
-    "odd characters": ("do not mean the same on every system", also("results/e\u0301vil\n.py")),
-    "a name that is too deep": ("the name is too long or too deep", also("/".join("abcdefghij"))),
-    "the same name twice": ("the name is there twice", also("method.py")),
+    "a path out of the folder": (NAME, also("../../evil.py")),
+    "an absolute path": (NAME, also("/tmp/evil.py")),
+    "a drive": (NAME, also("C:/evil.py")),
+    "a backslash": (NAME, also("results\\evil.py")),
+    "odd characters": (NAME, also("results/e\u0301vil\n.py")),
+    "a device's name": (NAME, also("results/aux.csv")),
+    "a name that is too deep": (NAME, also("/".join("abcdefghij"))),
+    "the same name twice": ("a name is there twice", also("method.py")),
     "names that differ in case": ("in case alone", also("Method.py")),
     "a link in an archive": ("in the archive, there is a link", link),
-    "a device": ("in the archive, there is something that is no file", device),
+    "a device": ("in the archive, there is a link, or something else", device),
     "an executable in an archive": ("in the archive, there is an executable file", executable),
     "a bomb": ("in the archive, a file is too large", bomb),
     "a bomb with a lying directory": ("the archive cannot be read", lying_bomb),
     "too many files": ("the archive holds 8001 files", many),
-    "an encrypted archive": ("encrypted or packed in an unusual way", encrypted),
+    "an encrypted archive": ("the archive cannot be read", encrypted),
 }

@@ -87,18 +87,18 @@ def deep_json(folder: Path) -> None:
 
 FILES: dict[str, tuple[str, str, Alteration]] = {
     "users named": (
-        "users",
-        "not numbered in order of their first row",
+        "rows",
+        "the table says what users chose, or their numbers are not in order",
         lambda folder: raw_table(first(folder), named),
     ),
     "targets told": (
-        "users",
-        "still says what users chose",
+        "rows",
+        "the table says what users chose, or their numbers are not in order",
         lambda folder: raw_table(first(folder), chosen),
     ),
     "a table with more columns": (
         "table",
-        "columns that no result has: secret",
+        "there are some that no result has: secret",
         lambda folder: raw_table(first(folder), lambda t: t.append_column("secret", t.column("rank"))),
     ),
     "a table of objects": (
@@ -107,7 +107,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         lambda folder: raw_table(first(folder), pickled),
     ),
     "a table that is no parquet": ("table", "not a readable parquet file", not_parquet),
-    "control characters": ("texts", "holds the control character U+001B", on_record(notes=["\x1b[2J"])),
+    "control characters": ("texts", "holds the invisible character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (
         "submission",
         "holds the invisible character U+202E",
@@ -115,19 +115,19 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
     ),
     "NaN in the record": (
         "records",
-        "holds NaN, which is no finite number",
+        "NaN is no finite number",
         lambda folder: edited_text(
             f"{first(folder).relative_to(folder)}/result.json", '"peak_memory_mib": 300.0', '"peak_memory_mib": NaN'
         )(folder),
     ),
     "a key twice in JSON": (
         "records",
-        "has the key 'steps' twice",
+        "the key 'steps' is there twice",
         lambda folder: edited_text(
             f"{first(folder).relative_to(folder)}/result.json", '"steps": 40', '"steps": 1, "steps": 40'
         )(folder),
     ),
-    "deep JSON": ("records", "the JSON is nested deeper", deep_json),
+    "deep JSON": ("records", "not plain JSON: it is nested too deep", deep_json),
     "a record with unknown fields": ("records", "does not fit its schema: applause", on_record(applause=1)),
     "statements not affirmed": (
         "submission",
@@ -141,34 +141,34 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
     ),
     "a file that is not listed": (
         "contents",
-        "a file is not listed",
+        "added, removed or changed after submission.yaml was made",
         lambda folder: words(folder, lambda c: c["contents"].pop("method.py")),
     ),
     "a file changed after listing": (
         "contents",
-        "was changed after submission.yaml was made",
+        "added, removed or changed after submission.yaml was made",
         edited_text("method.py", "Does nothing", "Does all", renew=False),
     ),
     "a table without digest": (
         "tables",
-        "not the one that the record names",
+        "not the one that its result.json names",
         on_record(per_user_digest="0" * 64),
     ),
-    "a link": ("files", "there is a link", linked),
+    "a link": ("files", "there is a link, or something else that is no file", linked),
     "an executable": ("files", "there is an executable file", executable),
     "a file that is too large": ("files", "a file is too large", oversized),
-    "a YAML bomb": ("submission", "anchors and aliases are not read", bombed),
-    "deep YAML": ("submission", "the YAML is nested deeper", deep),
+    "a YAML bomb": ("submission", "anchors, aliases and tags are not read", bombed),
+    "deep YAML": ("submission", "is nested deeper than 24 levels", deep),
     "a key twice in YAML": (
         "submission",
-        "the key 'title' is there twice",
+        "a key is there twice",
         edited_text("submission.yaml", "title:", "title: Hers\ntitle:", renew=False),
     ),
     "a YAML tag": (
         "submission",
-        "the YAML tag",
+        "anchors, aliases and tags are not read",
         edited_text("submission.yaml", "title: Mine", "title: !!python/name:os.system Mine", renew=False),
     ),
     "verification.json forged": ("claim", "says reproduced about badge, found was re-scored", forged_verification),
-    "verification.json of before": ("claim", "is of another content than this", stale_verification),
+    "verification.json of before": ("claim", "or is of another content than this", stale_verification),
 }

@@ -107,7 +107,7 @@ def is_refused(folder: Path, leaderboard: Path, *, check: str, message: str) -> 
     found = verify(load(folder, leaderboard))
     assert not found.passed
     assert found.badge is Badge.SELF_REPORTED
-    told = [fault for one in found.checks if one.name == check for fault in one.faults if message in fault.what]
+    told = [fault for fault in found.checks[check] if message in fault.what]
     assert told, [fault.text() for fault in found.faults]
     assert all(fault.where and fault.hint for fault in found.faults)
     assert not any(str(folder) in fault.text() for fault in found.faults)

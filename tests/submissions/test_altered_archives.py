@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
-from genrec_unlearn_bench.submissions import inventory as archive
-from genrec_unlearn_bench.submissions.bundle import load, opened
-from genrec_unlearn_bench.submissions.inventory import pack
+from genrec_unlearn_bench.submissions import bundle as archive
+from genrec_unlearn_bench.submissions.bundle import load, opened, pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.altered_archives import ARCHIVES, truncated
@@ -68,5 +67,5 @@ def test_a_packed_submission_is_the_same_submission(folder: Path, leaderboard: P
     pack(folder, tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     with opened(tmp_path / "one.zip", leaderboard) as bundle:
-        assert bundle.digest == load(folder).digest
+        assert bundle.digests == load(folder).digests
         assert verify(bundle).passed

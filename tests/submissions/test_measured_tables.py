@@ -43,12 +43,12 @@ def test_they_are_published_and_held(measured: Path) -> None:
     assert place.read_text(encoding="utf-8") == TABLE
     place.write_text(TABLE.replace("0.5", "0.4"), encoding="utf-8")
     renewed(done.folder)
-    assert "not the one that the record names" in faults(done.folder, measured / "leaderboard")
+    assert "not the one that its result.json names" in faults(done.folder, measured / "leaderboard")
     place.rename(place.with_name("probing.csv"))
     renewed(done.folder)
     found = faults(done.folder, measured / "leaderboard")
-    assert "the measurement's table is missing" in found
-    assert "that no record names" in found
+    assert "membership.csv" in found
+    assert "probing.csv" in found
 
 
 def test_other_files_have_no_place_beside_them(measured: Path) -> None:

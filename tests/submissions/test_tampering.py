@@ -1,4 +1,4 @@
-"""What the tampering tests rest on: the honest submission passes, and no two alterations share a message."""
+"""What the tampering tests rest on: the honest submission passes, and every check refuses something."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.reporting.results import Badge
-from genrec_unlearn_bench.submissions.bundle import CHECKS, load
-from genrec_unlearn_bench.submissions.inventory import take_inventory
+from genrec_unlearn_bench.submissions.bundle import CHECKS, load, take_inventory
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions import forging
-from tests.submissions.altered_archives import ARCHIVES
 from tests.submissions.altered_files import FILES
 from tests.submissions.altered_results import RESULTS
 from tests.submissions.honest import publish_tree
@@ -25,13 +23,6 @@ def test_the_honest_one_passes(folder: Path, leaderboard: Path) -> None:
     assert found.passed, [fault.text() for fault in found.faults]
     assert found.badge is Badge.RE_SCORED
     assert not found.notices
-
-
-def test_each_alteration_has_a_message_of_its_own() -> None:
-    of_files = [message for _, message, _ in (*RESULTS.values(), *FILES.values())]
-    for messages in (of_files, [message for message, _ in ARCHIVES.values()]):
-        for one in messages:
-            assert [other for other in messages if one in other] == [one]
 
 
 def test_every_check_refuses_something() -> None:
@@ -49,7 +40,7 @@ def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path,
     faults = verify(load(folder, leaderboard)).faults
     assert len(faults) == 2
     assert "than in leaderboard/results/industrial-brand/tiger/mine/" in faults[0].what
-    assert "encoder is 'tfidf:64' there and 'tfidf:128' here" in faults[0].what
+    assert "another encoder" in faults[0].what
 
 
 def test_a_name_that_another_submission_has(folder: Path, home: Path, tmp_path: Path) -> None:
@@ -69,8 +60,8 @@ def test_too_many_and_too_deep(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         place = place / "x"
     place.mkdir(parents=True)
     (place / "result.json").write_text("{}", encoding="utf-8")
-    assert any("too long or too deep" in fault.what for fault in take_inventory(folder).faults)
-    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.FILES", 3)
-    assert any("more than 3 files" in fault.what for fault in take_inventory(folder).faults)
-    monkeypatch.setattr("genrec_unlearn_bench.submissions.inventory.TOTAL_BYTES", 10)
-    assert any("MiB in all" in fault.what for fault in take_inventory(folder).faults)
+    assert any("too long or too deep" in fault.what for fault in take_inventory(folder)[1])
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.FILES", 3)
+    assert any("more than 3 files" in fault.what for fault in take_inventory(folder)[1])
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.bundle.TOTAL_BYTES", 10)
+    assert any("MiB in all" in fault.what for fault in take_inventory(folder)[1])
