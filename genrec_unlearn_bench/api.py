@@ -258,7 +258,7 @@ def plot(
     """
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
     from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
-    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
     from genrec_unlearn_bench.reporting.frame import filtered
     from genrec_unlearn_bench.reporting.selection import Selection
 
@@ -267,13 +267,13 @@ def plot(
     found = replace(found, results=filtered(found.results, filters))
     wanted = Selection(methods=of_rows["method"], rulesets=of_rows["ruleset"])
     request = FigureRequest(found.protocol, wanted.methods, field, tuple(_several(metric or ())))
-    figures = draw_all(found.board(wanted), [kind], request).figures
+    figures, _ = draw_all(found.board(wanted), [kind], request)
     if len(figures) > 1:
         names = "; ".join(dict.fromkeys(figure.block.title for figure in figures))
         hint = "name one task, backbone, scale and ruleset, fewer methods, or a field of ablations"
         raise UsageError(f"these are {len(figures)} figures of the kind {kind!r}", where=names, hint=hint)
     with styled():
-        return draw(figures[0], Width(one_of("width", width, list(Width))))
+        return draw(figures[0], one_of("width", width, WIDTHS))
 
 
 def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None) -> Task:

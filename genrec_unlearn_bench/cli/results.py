@@ -136,36 +136,35 @@ def figures(
 ) -> Output:
     """Draw figures of results, for a paper or a page.
 
-    Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
-    results give the same bytes. What could not be drawn is named, with the run that would give its data.
+    Beside every picture lie its numbers (.csv) and a caption (.txt). The same results give the same bytes. What could
+    not be drawn is named, with the run that would give its data.
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
-    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
     from genrec_unlearn_bench.reporting.frame import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
-    inches = Width(one_of("width", width, list(Width)))
+    one_of("width", width, WIDTHS)
     for name in named(kind):
         catalogue.find_kind(name)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
-    drawn = catalogue.draw_all(found.board(wanted), named(kind), request)
+    drawn, skipped = catalogue.draw_all(found.board(wanted), named(kind), request)
     written, lines = [], []
-    for figure in drawn.figures:
-        files = drawing.figure_files(figure, formats, inches)
-        for file in files:
-            atomic_bytes(out / file.name, file.content, "--out")
-        content = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
-        paths = [str(out / file.name) for file in files]
-        written.append({**content, "caption": " ".join(figure.caption), "files": paths})
-        lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(Path(path).suffix[1:] for path in paths)})")
-    for name, (first, *others) in groupby(drawn.skipped, lambda one: one.kind):
+    for figure in drawn:
+        files = drawing.figure_files(figure, formats, width)
+        for file, content in files.items():
+            atomic_bytes(out / file, content, "--out")
+        facts = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
+        written.append({**facts, "caption": " ".join(figure.caption), "files": [str(out / file) for file in files]})
+        lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(file.rpartition('.')[2] for file in files)})")
+    for name, (first, *others) in groupby(skipped, lambda one: one.kind):
         # Of many blocks the first is named, as the others lack the same.
         more = f" (and {len(others)} more)" if others else ""
         lines.append(f"not drawn: {name}: {first.reason}{more}; would be by: {first.hint}")
-    return Output({"figures": written, "skipped": [vars(one) for one in drawn.skipped]}, lines)
+    return Output({"figures": written, "skipped": [vars(one) for one in skipped]}, lines)
 
 
 def examples(

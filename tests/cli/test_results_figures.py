@@ -50,7 +50,7 @@ def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     name = "quantisation-industrial-brand-tiger-small-tuned-suite-full"
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "tex")
+        f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "txt")
     }
     assert f"figures/{name}" in result.stdout
 

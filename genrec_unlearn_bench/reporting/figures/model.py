@@ -6,12 +6,10 @@ it is too light for lines on white. Markers differ with the colours, so that a p
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -36,16 +34,8 @@ class NotDrawn(DataMissing):
     """There is nothing to draw: ``what`` says what is missing, ``hint`` which run would give it."""
 
 
-class Width(StrEnum):
-    """Width of a figure on paper."""
-
-    COLUMN = "column"
-    PAGE = "page"
-
-    @property
-    def inches(self) -> float:
-        """3.33 is a column of ACM's and near that of IEEE's and ACL's classes, 7 the text of both columns."""
-        return 3.33 if self is Width.COLUMN else 7.0
+WIDTHS = {"column": 3.33, "page": 7.0}
+"""Inches on paper: a column of ACM's and near that of IEEE's and ACL's classes, and the text of both columns."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +145,8 @@ class Panel:
 
     Attributes:
         style: Lines; or a mark for each row, whose x is its line from the top; or a scatter with a name at every mark.
-        ticks: Positions on the axis of x with their names, which may be empty; matplotlib's own where there are none.
+        names: Of the positions 0, 1 … on the axis of x, where it has names.
         line: A dotted line at this value: chance, no change.
-        band: A range that chance stays within.
         symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
         apart: Whether the marks of one position are drawn next to each other, with whiskers in place of bands: for few
             positions that are one apart.
@@ -168,9 +157,8 @@ class Panel:
     ylabel: str
     series: tuple[Series, ...]
     style: Literal["lines", "rows", "scatter"] = "lines"
-    ticks: tuple[tuple[float, str], ...] = ()
+    names: tuple[str, ...] = ()
     line: float | None = None
-    band: tuple[float, float] | None = None
     symlog: float = 0.0
     ylim: tuple[float | None, float | None] = (None, None)
     apart: bool = False
@@ -234,13 +222,14 @@ class SelectedRows:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, block: Block, request: FigureRequest) -> SelectedRows:
-        """The rows that were asked for, reference rows as well, without those that diverged."""
+    def of(cls, block: Block, request: FigureRequest, among: Container[str] | None = None) -> SelectedRows:
+        """The rows that were asked for, of some labels alone where given; without those that diverged."""
         original, oracle = request.protocol.baseline, request.protocol.oracle
         chosen = [
             row
             for row in block.rows
             if row.label not in (original, oracle)
+            and (among is None or row.label in among)
             and (not request.methods or any(fnmatchcase(row.method, pattern) for pattern in request.methods))
         ]
         kept = tuple(row for row in chosen if not row.diverged)
@@ -249,13 +238,8 @@ class SelectedRows:
             for row in chosen
             if row.diverged
         )
-        looks = {**_looks(kept), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
+        looks = {**looks_of([row.label for row in kept]), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         return cls(kept, looks, original, oracle, notes)
-
-    def only(self, rows: Sequence[Row]) -> SelectedRows:
-        """Some of the rows; they keep their looks unless two would share one."""
-        fresh = _looks(rows) if len({self.looks[row.label] for row in rows}) < len(rows) else {}
-        return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
 
     def parts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Ending of the name of each figure of the block and the labels in it: the references and as many rows as can
@@ -268,8 +252,9 @@ class SelectedRows:
             yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
 
 
-def _looks(rows: Sequence[Row]) -> dict[str, Look]:
-    return {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(rows)}
+def looks_of(labels: Iterable[str]) -> dict[str, Look]:
+    """Colours and markers in the palette's order."""
+    return {label: Look(*PALETTE[place % len(PALETTE)]) for place, label in enumerate(labels)}
 
 
 def panel_figure(
@@ -294,7 +279,7 @@ def panel_figure(
     sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *selected.notes]
     rows = tuple(
         (
-            *(panel.title, one.label, one.variant, dict(panel.ticks).get(x, f"{x:g}")),
+            *(panel.title, one.label, one.variant, panel.names[int(x)] if panel.names else f"{x:g}"),
             *(y.mean, y.low, y.high, y.seeds, y.interval),
         )
         for panel in panels
@@ -319,13 +304,10 @@ def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") 
 
 
 def file_name(kind: str, key: BlockKey, ending: str = "") -> str:
-    """A name for the files of a figure: letters, digits and hyphens, different from that of any other block."""
+    """A name for the files of a figure: letters, digits, dots and hyphens."""
     parts = (kind, key.task, key.backbone, key.scale, key.ruleset, key.variant)
     plain = [re.sub(r"[^A-Za-z0-9+._]+", "-", part).strip("-.") for part in parts]
-    digest = ""
-    if any(re.search(r"[^A-Za-z0-9+._ -]", part) for part in parts):
-        digest = "-" + hashlib.blake2b("\0".join(parts).encode(), digest_size=3).hexdigest()
-    return "-".join(part for part in plain if part) + digest + ending
+    return "-".join(part for part in plain if part) + ending
 
 
 def axis_title(title: str, metric: str, group: Group) -> str:

@@ -9,8 +9,9 @@ import pytest
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.reporting.board import Block
+from genrec_unlearn_bench.reporting.figures.catalogue import draw_ablation
 from genrec_unlearn_bench.reporting.figures.model import FigureRequest, NotDrawn
-from genrec_unlearn_bench.reporting.figures.records import draw_ablation, sweeps
+from genrec_unlearn_bench.reporting.figures.tables import find_sweeps
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant
 
@@ -42,34 +43,33 @@ def methods(block: Block) -> tuple[Any, ...]:
 
 def test_rows_that_differ_in_one_number_are_a_sweep() -> None:
     block = block_of(runs("tracer", *({"temperature": t, "lr": 0.1, "gate": True} for t in (2.0, 0.5, 1.0))))
-    (sweep,) = sweeps(methods(block))
-    assert (sweep.method, sweep.field, sweep.values) == ("tracer", "temperature", (0.5, 1.0, 2.0))
-    assert [row.first.values for row in sweep.rows] == [
-        next(r for r in methods(block) if f'"temperature":{value}' in r.first.method_config).first.values
-        for value in (0.5, 1.0, 2.0)
-    ]
+    (sweep,) = find_sweeps(methods(block))
+    assert (sweep.method, sweep.field, sweep.label) == ("tracer", "temperature", "tracer")
+    assert list(sweep.values.values()) == [0.5, 1.0, 2.0]
+    for label, value in sweep.values.items():
+        assert f'"temperature":{value}' in block.by_label[label].first.method_config
 
 
 def test_two_fields_at_once_and_switches_are_no_sweep() -> None:
-    assert sweeps(methods(block_of(runs("tracer", {"a": 1, "b": 1}, {"a": 2, "b": 2})))) == ()
-    assert sweeps(methods(block_of(runs("tracer", {"gate": True}, {"gate": False})))) == ()
-    assert sweeps(methods(block_of(runs("tracer", {"mask": "on"}, {"mask": "off"})))) == ()
+    assert find_sweeps(methods(block_of(runs("tracer", {"a": 1, "b": 1}, {"a": 2, "b": 2})))) == []
+    assert find_sweeps(methods(block_of(runs("tracer", {"gate": True}, {"gate": False})))) == []
+    assert find_sweeps(methods(block_of(runs("tracer", {"mask": "on"}, {"mask": "off"})))) == []
 
 
 def test_rows_of_different_methods_are_no_sweep() -> None:
-    assert sweeps(methods(block_of(runs("npo", {"lr": 1}), runs("tracer", {"lr": 2})))) == ()
+    assert find_sweeps(methods(block_of(runs("npo", {"lr": 1}), runs("tracer", {"lr": 2})))) == []
 
 
 def test_a_grid_is_one_line_for_every_value_of_the_other_field(asked: FigureRequest) -> None:
     grid = [{"k": k, "lr": lr} for k in (1, 2, 3) for lr in (0.1, 0.2)]
     block = block_of(runs("tracer", *grid))
-    found = {(one.field, one.others): one.values for one in sweeps(methods(block))}
+    found = {(one.field, one.label): tuple(one.values.values()) for one in find_sweeps(methods(block))}
     assert found == {
-        ("k", "lr=0.1"): (1.0, 2.0, 3.0),
-        ("k", "lr=0.2"): (1.0, 2.0, 3.0),
-        ("lr", "k=1"): (0.1, 0.2),
-        ("lr", "k=2"): (0.1, 0.2),
-        ("lr", "k=3"): (0.1, 0.2),
+        ("k", "tracer (lr=0.1)"): (1.0, 2.0, 3.0),
+        ("k", "tracer (lr=0.2)"): (1.0, 2.0, 3.0),
+        ("lr", "tracer (k=1)"): (0.1, 0.2),
+        ("lr", "tracer (k=2)"): (0.1, 0.2),
+        ("lr", "tracer (k=3)"): (0.1, 0.2),
     }
     (figure,) = draw_ablation(block, replace(asked, field="k"))
     assert {row[1] for row in figure.rows} == {"original", "tracer (lr=0.1)", "tracer (lr=0.2)"}
