@@ -9,11 +9,12 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, first_lines
-from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import progressing
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from genrec_unlearn_bench.grid.status import Collected
     from genrec_unlearn_bench.progress import Progress
 
@@ -30,11 +31,6 @@ def collect(
     grid: Grid,
     out: Out = None,
     results_dir: ResultsDir = None,
-    layout: options.Layout = "main",
-    format_: options.TableFormat = None,
-    metric: options.Metrics = None,
-    beam: options.ListBeam = None,
-    baseline: options.Baseline = None,
     data_dir: options.DataDir = None,
     tuned_dir: TunedDir = None,
     device: options.GridDevice = None,
@@ -42,35 +38,29 @@ def collect(
 ) -> Output:
     """Copy the results of a grid's cells into one folder, say which cells are not there and why, and show the table.
 
-    May be called while the grid runs, and again: what is gathered stays, what is new comes in. With --format, tables
-    are written to <out>/tables. Exit code 1 where a cell failed or its result is damaged.
+    May be called while the grid runs, and again: what is gathered stays, what is new comes in. Other tables are made by
+    bench leaderboard --results-dir. Exit code 1 where a cell failed or its result is damaged.
     """
-    from genrec_unlearn_bench.cli.leaderboard import give
-    from genrec_unlearn_bench.reporting.outputs import FORMATS
+    from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.results import load_results
     from genrec_unlearn_bench.reporting.selection import Selection
     from genrec_unlearn_bench.store.store import default_cache
     from genrec_unlearn_bench.submissions.result_set import ResultSet
 
-    formats = options.chosen_formats(format_, Path("tables"), FORMATS)
     with progressing() as progress:
         places = {"results_dir": results_dir, "data_dir": data_dir, "tuned_dir": tuned_dir}
         found, place = _gather(grid, cache_dir or default_cache(), out, places, device, progress)
 
-    def tables(_: object) -> None:
+    def table(console: Console) -> None:
         there = {cell.place for cell in found.of("there")}
-        if not there:
-            return
-        mine = tuple(result for result in load_results([place]).results if result.place in there)
-        report = ResultSet(mine).report(Selection(), layout, named(metric), beam=beam, baseline=baseline)
-        folder = place / "tables" if format_ else None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        give(report, formats, folder)
+        if there:
+            mine = tuple(result for result in load_results([place]).results if result.place in there)
+            report = ResultSet(mine).report(Selection())
+            draw(console, report.tables, across=report.across)
 
     counts = {str(state): count for state, count in found.counts.items()}
     content = {"folder": str(place), "counts": counts, **found.model_dump(mode="json")}
-    return Output(content, [*_summary(found, place), tables], exit_code=int(bool(found.of("failed", "damaged"))))
+    return Output(content, [*_summary(found, place), table], exit_code=int(bool(found.of("failed", "damaged"))))
 
 
 def _gather(

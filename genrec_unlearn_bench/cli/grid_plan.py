@@ -11,8 +11,8 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
-from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.progress_display import duration, open_store
+from genrec_unlearn_bench.reporting.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +30,12 @@ MAX_SHARED = 12
 
 Explain = Annotated[str | None, Option(help="One cell: its stages, and what makes it differ.", metavar="CELL")]
 Cells = Annotated[bool, Option("--cells", help="List every cell with its standing and the reason.")]
-OfStanding = Annotated[str | None, Option("--standing", help="List cells that are done, missing, stale or impossible.")]
 
 
 def plan(
     grid: options.Grid,
     explain: Explain = None,
     cells: Cells = False,
-    standing: OfStanding = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     results_dir: options.ResultsDir = Path("results"),
@@ -51,8 +49,6 @@ def plan(
     from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
 
-    if standing is not None:
-        one_of("standing", standing, STYLES)
     spec = read_grid(grid, data_dir)
     found = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
     build = graph_builder()
@@ -61,22 +57,21 @@ def plan(
             return _explanation(explain_cell(find_cell(explain, found), build, store))
         planned = make_plan(found, build, store, progress)
     jobs = planned.jobs
-    listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
     parts: list[Part] = [
         *_counts_tables(spec.name, planned),
         *_reasons(planned),
         *_shared(planned.shared),
         *_totals(planned, jobs, store.root),
     ]
-    if cells or standing is not None:
-        parts += ["", *map(_cell_line, listed)]
+    if cells:
+        parts += ["", *map(_cell_line, planned.cells)]
     outlook: dict[str, float] = {"jobs": len(jobs), "unknown": sum(job.seconds is None for job in jobs)}
     outlook |= {"seconds": sum(job.seconds or 0.0 for job in jobs), "size": sum(job.size or 0 for job in jobs)}
     shared = [
         job.model_dump(include={"name", "until", "seconds", "size", "needs"}) | {"cells": len(job.cells)}
         for job in planned.shared
     ]
-    shown = [_fields(cell) for cell in listed]
+    shown = [_fields(cell) for cell in planned.cells]
     return Output(
         {"grid": spec.name, "counts": planned.counts, "outlook": outlook, "shared": shared, "cells": shown}, parts
     )
@@ -106,7 +101,7 @@ def _counts_tables(name: str, plan: Plan) -> list[Table]:
         tables.append(sheet(rows, (axis, *columns), right=columns))
         for column, style in zip(tables[-1].columns[1:], STYLES.values(), strict=False):
             column.style = column.header_style = style
-    tables[0].title = f"{name}: {_count(len(plan.cells), 'cell')}"
+    tables[0].title = f"{name}: {counted(len(plan.cells), 'cell')}"
     return tables if tables[1].row_count > 1 else tables[:1]
 
 
@@ -118,17 +113,17 @@ def _reasons(plan: Plan) -> list[str | Text]:
         groups = Counter((cell.reason, cell.hint) for cell in plan.cells if cell.standing == standing)
         if groups:
             lines = [
-                "\n      ".join([f"  {_count(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
+                "\n      ".join([f"  {counted(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
                 for (reason, hint), count in groups.most_common()
             ]
             found += ["", Text(f"{standing}:", style=STYLES[standing])]
-            found += first_lines(lines, most=MAX_REASONS, more=f"--standing {standing}")
+            found += first_lines(lines, most=MAX_REASONS, more="--cells has all")
     return found
 
 
 def _shared(jobs: Sequence[Job]) -> list[str]:
     times = ["unknown" if job.seconds is None else duration(job.seconds) for job in jobs]
-    lines = [f"  {job.name}: {_count(len(job.cells), 'cell')}, {took}" for job, took in zip(jobs, times, strict=True)]
+    lines = [f"  {job.name}: {counted(len(job.cells), 'cell')}, {took}" for job, took in zip(jobs, times, strict=True)]
     title = ["", f"shared stages to be made: {len(jobs)}"] if jobs else []
     return [*title, *first_lines(lines, most=MAX_SHARED, more="--json")]
 
@@ -140,9 +135,9 @@ def _totals(plan: Plan, jobs: Sequence[Job], cache: Path) -> list[str]:
         return ["", "everything that can be run is done" if plan.counts["impossible"] else "everything is done"]
     known = [job.seconds for job in jobs if job.seconds is not None]
     if not known:
-        return ["", f"time: unknown, as no stage of these {_count(len(jobs), 'job')} is in the cache"]
+        return ["", f"time: unknown, as no stage of these {counted(len(jobs), 'job')} is in the cache"]
     left = len(jobs) - len(known)
-    unknown = f", without {_count(left, 'job')} of {len(jobs)} of which nothing is known" if left else ""
+    unknown = f", without {counted(left, 'job')} of {len(jobs)} of which nothing is known" if left else ""
     place = next((folder for folder in (cache, *cache.absolute().parents) if folder.is_dir()), None)
     free = "" if place is None else f"; {format_bytes(shutil.disk_usage(place).free)} free"
     size = sum(job.size or 0 for job in jobs)
@@ -183,7 +178,3 @@ def _explanation(found: dict[str, Any]) -> Output:
         lines += ["", f"{difference['stage']}, compared with {found['compared']}:"]
         lines += [f"  {field}" for field in difference["fields"] or ("nothing is left of it to compare with",)]
     return Output(found, lines)
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
 
 EXECUTORS = ("local", "slurm")
-STANDINGS = ("missing", "stale")
 QUIET = 60.0
 """Seconds without a line after which it is shown what runs, and the time left."""
 MAX_RUNNING = 12
@@ -46,7 +44,6 @@ Only = Annotated[
     list[str] | None,
     Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN"),
 ]
-StandingName = Annotated[list[str] | None, Option("--standing", help="Only missing or only stale cells.")]
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
@@ -63,7 +60,6 @@ def run(
     memory: Memory = None,
     retries: Retries = 2,
     only: Only = None,
-    standing: StandingName = None,
     minutes: Minutes = None,
     device: options.GridDevice = None,
     slurm: SlurmFile = None,
@@ -93,13 +89,11 @@ def run(
     cache = cache_dir or default_cache()
     spec = read_grid(grid, data_dir)
     folder = SweepFolder.of(cache, spec.name)
-    wanted = {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
     places: dict[str, Any] = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
     with interrupts() as hurry:
         cells = _selected(expand(spec, **places, device=device), only, grid)
         with progressing() as progress:
             plan = make_plan(cells, graph_builder(download=not dry_run), StageStore(cache), progress)
-        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
         jobs = plan.jobs
         if dry_run:
             return _job_list(plan, jobs)

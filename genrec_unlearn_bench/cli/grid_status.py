@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.grid.status import Axis, SweepStatus
 
+LOOK_SECONDS = 2.0
 ASK_SECONDS = 60.0
 """Time between two questions to Slurm, which has all its users to answer."""
 TAILS = 12
@@ -31,7 +32,6 @@ Grid = Annotated[str | None, Argument(help="Name or file of a grid (default: the
 Once = Annotated[bool, Option("--once", help="Print it once and stop; so is what is piped.")]
 Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
 By = Annotated[str, Option(help="Count by backbone, task, method or stage.")]
-Every = Annotated[float, Option(help="Seconds between two looks.", min=0.2)]
 
 
 def status(
@@ -39,7 +39,6 @@ def status(
     by: By = "backbone",
     failed: Failed = False,
     once: Once = False,
-    every: Every = 2.0,
     cache_dir: CacheDir = None,
 ) -> Output:
     """Show how a sweep stands: jobs by state, what runs where and since when, failures, time left, cells ready.
@@ -75,7 +74,7 @@ def status(
             Live(_drawn(now, others, failed), console=console, auto_refresh=False) as live,
         ):
             while seen.moves:
-                time.sleep(every)
+                time.sleep(LOOK_SECONDS)
                 if time.monotonic() - asked > ASK_SECONDS:
                     slurm_states(found)
                     asked = time.monotonic()

@@ -109,7 +109,7 @@ def give(
     from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs, write_outputs
 
-    if out is None and formats[0] == "terminal":
+    if formats[0] == "terminal":
         draw(stdout(), report.tables, across=report.across, reported=report.reported)
         return
     made = [file for name in formats for file in outputs(report, name, standalone=standalone, bib=bib)]

@@ -64,7 +64,7 @@ bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
 bench grid status paper-main --failed --once
 bench grid collect paper-main
-bench grid collect smoke --format latex,md --out paper
+bench grid collect smoke --out paper
 bench results compare tracer npo --published --task industrial-brand --backbone tiger
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
 bench results claims

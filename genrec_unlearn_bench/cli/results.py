@@ -214,10 +214,10 @@ def examples(
     else:
         rows = [(sides[0], int(row)) for row in runs.most_changed(read, sides[0], width, top)]
     made = page.make_page(read, rows, beam=width, rule=runs.NAMED if user else runs.RULE, ids=ids)
-    if out is None and form == "terminal":
+    if form == "terminal":
         render.draw(stdout(), made)
         return
-    text = render.RENDERERS[form](made)
+    text = render.render_html(made) if form == "html" else render.render_json(made)
     if out is None:
         # No line break is added: a redirected file is the one that --out would write.
         print(text, end="")

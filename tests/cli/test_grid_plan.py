@@ -71,11 +71,10 @@ def test_as_json_every_cell_has_its_standing(world: Path) -> None:
     assert told["cells"][0]["standing"] == "done"
     assert told["cells"][0]["result"].startswith(str(world / "results"))
     assert {stage["until"] for stage in told["shared"]} == {"sids", "original", "retrain"}
-    assert len(json.loads(called(world, "--json", "--standing", "done").stdout)["cells"]) == 4
 
 
-def test_cells_are_listed_by_standing(world: Path) -> None:
-    shown = called(world, "--standing", "done")
+def test_cells_are_listed(world: Path) -> None:
+    shown = called(world, "--cells")
     listed = [line for line in shown.stdout.splitlines() if line.startswith("done ")]
     assert len(listed) == 4
     assert len([line for line in called(world, "--cells").stdout.splitlines() if "default-core" in line]) == 16
@@ -94,7 +93,6 @@ def test_one_cell_is_explained(world: Path) -> None:
     [
         (["--explain", "tiger"], "means 8 cells"),
         (["--explain", "demo-brand/tiger/npoo/default-core-default-seed0"], "did you mean"),
-        (["--standing", "finished"], "unknown standing"),
     ],
 )
 def test_a_wrong_call_is_refused(world: Path, words: list[str], told: str) -> None:

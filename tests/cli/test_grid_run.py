@@ -133,7 +133,6 @@ def test_a_dry_run_shows_the_jobs_and_runs_none(tmp_path: Path, light: Light) ->
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--standing", "mising"), "did you mean missing"),
         (("--only", "*/nothing/*"), "no cell of the grid fits '*/nothing/*'"),
         (("--processes", "0"), "--processes"),
     ],

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples.page import CONCEPT, TARGET, Item, Page, ShownList, clipped
-from genrec_unlearn_bench.reporting.formats.terminal import print_sentences, rendered
+from genrec_unlearn_bench.reporting.formats.grid import print_sentences
 from genrec_unlearn_bench.reporting.html_page import html_environment
 from genrec_unlearn_bench.reporting.wording import leaderboard_text, visible
 
@@ -34,17 +34,9 @@ def render_html(page: Page) -> str:
     return made.render(page=page, concept=CONCEPT, target=TARGET, clipped=clipped, width=WIDTH, style=style)
 
 
-def render_terminal(page: Page) -> str:
-    """The page as plain text of 120 columns."""
-    return rendered(lambda console: draw(console, page))
-
-
 def render_json(page: Page) -> str:
     """What ``--json`` prints."""
     return json.dumps(page.model_dump(mode="json"), indent=2) + "\n"
-
-
-RENDERERS = {"terminal": render_terminal, "html": render_html, "json": render_json}
 
 
 def draw(console: Console, page: Page) -> None:
