@@ -59,7 +59,7 @@ class Report:
     tables: tuple[Table, ...]
     across: tuple[Across, ...]
     reported: tuple[Beside, ...] | None
-    """Published numbers beside ours; None where they were not requested."""
+    """Published numbers beside ours, in terminal, markdown and JSON; None where they were not requested."""
     baseline: str | None
 
 
@@ -106,8 +106,8 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         standalone: LaTeX as a whole document.
         bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
     """
-    tables, stem, reported = report.tables, report.tables[0].layout.name, report.reported
-    shown: dict[str, Any] = {"across": report.across, "reported": reported}
+    tables, stem = report.tables, report.tables[0].layout.name
+    shown: dict[str, Any] = {"across": report.across, "reported": report.reported}
     out: list[Output]
     match format_:
         case "md":
@@ -118,10 +118,10 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         case "json":
             out = [Output(f"{stem}.json", render_json(tables, **shown))]
         case "html":
-            page = render_html(report.board, tables[0].protocol, baseline=report.baseline, reported=reported)
+            page = render_html(report.board, tables[0].protocol, baseline=report.baseline)
             out = [Output("index.html", page), *_figures(report, "svg")]
         case "latex":
-            out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone, reported=reported))]
+            out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone))]
             out += [Output(f"{stem}.bib", bibliography(tables).text, "beside")] if bib else []
             out += [Output(f"{stem}-statistics.tex", statistics_paragraph(tables), "further")]
             out += _figures(report, "pdf")
