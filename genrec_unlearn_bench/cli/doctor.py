@@ -13,7 +13,7 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.data.catalogue import datasets
-from genrec_unlearn_bench.data.locate import local_folder
+from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.errors import BenchError
 
 HUB = "https://huggingface.co"
@@ -84,15 +84,8 @@ def _storage(cache: Path) -> Findings:
 
 def _data(data_dir: Path | None) -> Findings:
     for spec in datasets(data_dir).values():
-        folder = local_folder(spec, data_dir)
-        if spec.format == "demo":
-            yield f"data {spec.name}", "ok", "generated, needs no files"
-        elif folder is not None:
-            yield f"data {spec.name}", "ok", str(folder)
-        elif all(file.url for file in spec.files):
-            yield f"data {spec.name}", "note", "not here; public, fetched when it is needed"
-        else:
-            yield f"data {spec.name}", "note", f"not here; see bench show {spec.name}"
+        here = is_local(spec, data_dir)
+        yield f"data {spec.name}", "ok" if here else "note", "here" if here else f"not here; see bench show {spec.name}"
 
 
 def _hub(*, network: bool) -> Findings:

@@ -11,7 +11,6 @@ from typer import Argument, Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.config import named, overrides
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import progressing
 
 SIGNS = {"kept": "✓", "broken": "✗", "left out": "–"}
@@ -59,7 +58,6 @@ def new(
         Path | None,
         Option(help="Folder for both files (default: their places in a clone, else this folder).", metavar="DIR"),
     ] = None,
-    in_tree: Annotated[bool, Option("--in-tree", help="Into the clone, wherever this is called from.")] = False,
 ) -> Output:
     """Write one method file and one test, which pass as they are.
 
@@ -67,20 +65,15 @@ def new(
     """
     from genrec_unlearn_bench.contract.new_method import clone_root, new_method
 
-    if out is not None and in_tree:
-        raise UsageError("--out and --in-tree say two places", hint="leave one of them out")
     root = clone_root()
-    inside = in_tree or (out is None and root is not None and Path.cwd().is_relative_to(root))
+    inside = out is None and root is not None and Path.cwd().is_relative_to(root)
     written = new_method(name, folder=out, in_tree=inside, year=datetime.now(UTC).year)
     content = {"method": str(written.method), "test": str(written.test), "option": written.method_option}
-    return Output(
-        content,
-        [
-            f"{written.method}: the method; begin with its docstring",
-            f"{written.test}: its test; add a fact that a lookalike fails",
-            "",
-            "next:",
-            f"  bench method check {written.method_option}",
-            f"  bench run --task demo-brand --method {written.method_option}",
-        ],
-    )
+    lines = [
+        f"{written.method}: the method; begin with its docstring",
+        f"{written.test}: its test; add a fact that a lookalike fails",
+        "next:",
+        f"  bench method check {written.method_option}",
+        f"  bench run --task demo-brand --method {written.method_option}",
+    ]
+    return Output(content, lines)

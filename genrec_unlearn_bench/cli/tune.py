@@ -151,12 +151,7 @@ def _table(choice: Choice) -> RenderableType:
         "chosen: the best retain of the feasible whose forget HR@10 cannot be told apart from the lowest "
         f"(sign-flip over users, {choice.level:.0%})",
     ]
-    if not choice.searched:
-        lines.append(f"{choice.method} lists no values to search: there is nothing to tune, and its default is taken")
-    elif choice.space > len(choice.trials):
-        lines.append(f"{len(choice.trials)} of {choice.space} configurations were tried, even over the learning rates")
-    else:
-        lines.append(f"its space was tried whole: {choice.space} configurations")
+    lines.append(f"{len(choice.trials)} of the {choice.space} configurations that the method lists were tried")
     if not choice.feasible:
         lines.append("no trial was feasible: the nearest to it was taken, and is flagged in every result")
     return Group(table, Text("\n".join([*lines, f"all trials: {choice.seconds:.1f} s"]), style="dim"))

@@ -42,11 +42,6 @@ def new_method(name: str, *, folder: Path | None, in_tree: bool, year: int) -> M
     module = name.replace("-", "_")
     _check_name(name, module, in_tree=in_tree)
     root = clone_root() if in_tree else None
-    if in_tree and root is None:
-        raise UsageError(
-            "the suite is installed as a package here, and a method of its own belongs into a clone",
-            hint="leave out --in-tree (--out says where the files go), or clone the repository",
-        )
     place = folder or Path()
     method = root / "methods" / f"{module}.py" if root else place / f"{module}.py"
     test = root / "tests" / "methods" / f"test_{module}.py" if root else place / f"test_{module}.py"

@@ -70,8 +70,9 @@ def test_a_folder_may_be_named_and_is_made(tmp_path: Path) -> None:
     assert (tmp_path / "a/b/test_my_method.py").is_file()
 
 
-def test_in_a_clone_they_go_where_such_files_are(clone: Path) -> None:
-    done = new("my-method", "--in-tree", "--json")
+def test_in_a_clone_they_go_where_such_files_are(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clone)
+    done = new("my-method", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["option"] == "my-method"
@@ -84,8 +85,9 @@ def test_in_a_clone_they_go_where_such_files_are(clone: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_types_hold(clone: Path) -> None:
-    new("my-method", "--in-tree")
+def test_the_types_hold(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clone)
+    new("my-method")
     call = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")]
     done = subprocess.run(
         [*call, str(clone / "methods/my_method.py")], capture_output=True, text=True, check=False, cwd=ROOT
@@ -141,14 +143,3 @@ def test_names_that_will_not_do(tmp_path: Path, name: str, said: str) -> None:
     assert done.exit_code == 2
     assert said in done.output
     assert list(tmp_path.iterdir()) == []
-
-
-def test_two_places_are_one_too_many(clone: Path) -> None:
-    assert "say two places" in new("my-method", "--out", "x", "--in-tree").output
-
-
-def test_without_a_clone_there_is_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaffold, "clone_root", lambda: None)
-    done = new("my-method", "--in-tree")
-    assert done.exit_code == 2
-    assert "leave out --in-tree" in done.output
