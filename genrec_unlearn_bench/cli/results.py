@@ -28,7 +28,6 @@ Own = Annotated[
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
-Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
 Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
 Format = Annotated[str | None, Option("--format", help="terminal, html or json.", show_default="terminal")]
 
@@ -126,7 +125,6 @@ def figures(
     ruleset: options.RulesetNames = None,
     scale: options.ScaleNames = None,
     suite: options.SuiteNames = None,
-    field: Field = None,
     metric: options.Metrics = None,
     beam: options.ListBeam = None,
     out: Annotated[Path, Option(help="Folder to write to.", metavar="DIR")] = Path("figures"),
@@ -150,7 +148,7 @@ def figures(
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
-    request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
+    request = FigureRequest(found.protocol, wanted.methods, named(metric), beam)
     drawn, skipped = catalogue.draw_all(found.board(wanted), named(kind), request)
     written, lines = [], []
     for figure in drawn:

@@ -6,19 +6,17 @@ the records' numbers.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, one_of, parse_yaml
-from genrec_unlearn_bench.errors import CorruptArtefact, UnknownName
+from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.model import (
@@ -32,13 +30,12 @@ from genrec_unlearn_bench.reporting.figures.model import (
     SelectedRows,
     Series,
     axis_title,
-    looks_of,
     mean_of,
     panel_figure,
     unmeasured,
 )
 from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
-from genrec_unlearn_bench.reporting.figures.tables import AGAIN, find_sweeps, overlap_table, read_tables, record_table
+from genrec_unlearn_bench.reporting.figures.tables import AGAIN, overlap_table, read_tables
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 if TYPE_CHECKING:
@@ -46,12 +43,8 @@ if TYPE_CHECKING:
 
 SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
-_MOST_APART = 4
-"""Positions up to which marks are drawn next to each other."""
 _DECADES = 20.0
 """A distribution beyond this is logarithmic: truth ratios go over decades where a model is sure of what is wrong."""
-_DASHES = ((), (4.0, 1.5), (1.5, 1.2), (5.0, 1.2, 1.2, 1.2), (3.0, 1.0), (6.0, 2.0))
-"""Of distributions, which have too many points for markers."""
 
 
 class Panels(StrictModel):
@@ -92,7 +85,7 @@ class Kind(StrictModel):
     """One kind of figure."""
 
     panels: tuple[Panels, ...] = ()
-    """Of the measurement that the kind is named after, or of token overlap; none for a kind with code of its own."""
+    """Of the measurement that the kind is named after, or of token overlap; none for the Pareto figure."""
     needs: str = ""
     """What no run of a block has where it cannot be drawn."""
     options: str = ""
@@ -136,7 +129,7 @@ def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> tup
         wanted: Kinds; all where none are named. A kind that is named and cannot be drawn for any block is a fault.
 
     Raises:
-        UnknownName: No such kind, or no such field for ablations.
+        UnknownName: No such kind.
         NotDrawn: A named kind has no data, or nothing could be drawn at all.
     """
     figures: list[Figure] = []
@@ -164,8 +157,6 @@ def draw_kind(name: str, block: Block, request: FigureRequest) -> list[Figure]:
     kind = find_kind(name)
     if name == "pareto":
         return [draw_pareto(block, request)]
-    if name == "ablation":
-        return draw_ablation(block, request)
     table = overlap_table(block, request.protocol) if name == "overlap" else read_tables(block, name, request.protocol)
     if table is None:
         raise unmeasured(block, kind.needs, kind.options, method=kind.method)
@@ -177,54 +168,6 @@ def draw_kind(name: str, block: Block, request: FigureRequest) -> list[Figure]:
         panels = [panel for spec in kind.panels for panel in _column_panels(spec, table, shown, selected, request)]
         if panels:
             out.append(panel_figure(name, block, panels, caption, selected, ending=ending, variants=SPACES))
-    return out
-
-
-def draw_ablation(block: Block, request: FigureRequest) -> list[Figure]:
-    """A figure for every method and field that was swept. Raises NotDrawn, and UnknownName for a field nobody has."""
-    import pandas as pd
-
-    selected = SelectedRows.of(block, request)
-    found = [sweep for sweep in find_sweeps(selected.rows) if request.field in ("", sweep.field)]
-    known = {name for row in selected.rows for name in json.loads(row.first.method_config)}
-    if request.field and known and request.field not in known:
-        raise UnknownName("field", request.field, known)
-    if not found:
-        what = f"{request.field} at two values" if request.field else "a method at two values of one numeric setting"
-        raise unmeasured(block, what, f"--set {request.field or 'FIELD'}=VALUE (once for each value)")
-    records = record_table(block, request.measures)
-    references = (selected.original, selected.oracle)
-    out = []
-    for (method, field), group in groupby(found, lambda sweep: (sweep.method, sweep.field)):
-        lines = {sweep.label: sweep.values for sweep in group}
-        places = sorted({x for values in lines.values() for x in values.values()})
-        # The references have no such setting: a level line.
-        ends = {(name, x): name for name in references for x in (places[0], places[-1])}
-        ends |= {(row, x): label for label, values in lines.items() for row, x in values.items()}
-        table = pd.concat([records[records["label"] == row].assign(label=to, x=x) for (row, x), to in ends.items()])
-        # Values that go over more than a decade were chosen on a logarithmic scale.
-        positive = [place for place in places if place > 0.0]
-        steps = places[0] >= 0.0 and len(positive) > 1 and positive[-1] / positive[0] > 10.0
-        level = {name: replace(selected.looks[name], marker="") for name in references}
-        shown = replace(selected, looks={**level, **looks_of(lines)})
-        panels = []
-        for measure in request.measures:
-            spec = Panels(
-                value="value",
-                x="x",
-                where={"measure": measure.text},
-                titles={"": measure.side.capitalize() or "Model"},
-                steps=steps,
-                xlabel=field,
-                ylabel=measure.title,
-                metric=measure.metric,
-                group=measure.group,
-            )
-            panels += _column_panels(spec, table, [*references, *lines], shown, request)
-        if panels:
-            caption = (f"{method} with different values of {field} on {block.key.title}; all other settings are kept.",)
-            ending = f"-{method}-{field}".replace("/", "-")
-            out.append(panel_figure("ablation", block, panels, caption, selected, ending=ending))
     return out
 
 
@@ -292,10 +235,9 @@ def _series(
 ) -> Series:
     look = selected.looks[label]
     if spec.distribution:
-        place = 0 if label in (selected.original, selected.oracle) else list(selected.looks).index(label)
-        dash = _DASHES[place % len(_DASHES)]
+        # Too many points for markers.
         shares = tuple((each.mean, Estimate(share, seeds=each.seeds)) for share, each in points)
-        return Series(label, replace(look, marker="", dash=dash, hollow=False), shares)
+        return Series(label, replace(look, marker=""), shares)
     if second:
         look = replace(look, hollow=True, dash=SECOND_DASH, order=look.order - 0.1)
     return Series(label, look, tuple(points), SPACES[second] if spec.space[0] else "")
@@ -317,6 +259,4 @@ def _panel(spec: Panels, panel: str, series: tuple[Series, ...], names: Sequence
         line=spec.line,
         symlog=symlog,
         ylim=spec.ylim,
-        # Bands of many rows over each other are one grey; for a few positions there is room for whiskers.
-        apart=spec.interval is not None and not spec.steps and len(places) <= _MOST_APART,
     )

@@ -37,8 +37,6 @@ FORMATS = tuple(_METADATA)
 _HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
 """Inches of a panel with its title and labels; of marks by row, without the rows; of a scatter in a column."""
 _ROW_HEIGHT = 0.165
-_STEP = 0.07
-"""Between marks that are drawn apart."""
 _LONGEST = 22
 """Letters of a row's name next to its axes."""
 _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
@@ -91,8 +89,8 @@ def draw(figure: Figure, width: str) -> Canvas:
             (axes.sharex if rows else axes.sharey)(same)
         if panel.symlog:
             axes.set_xscale("symlog", linthresh=panel.symlog, linscale=0.5)
-        for place, series in enumerate(panel.series):
-            _draw_series(axes, panel, series, _STEP * (place - (len(panel.series) - 1) / 2.0) if panel.apart else 0.0)
+        for series in panel.series:
+            _draw_series(axes, panel, series)
     for number, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
         # Beside lines, the legend says which row is which.
         leftmost = number % across == 0 or panel.ylabel != panels[number - 1].ylabel
@@ -103,11 +101,10 @@ def draw(figure: Figure, width: str) -> Canvas:
     return canvas
 
 
-def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None:
+def _draw_series(axes: Axes, panel: Panel, series: Series) -> None:
     """Marks and intervals of a series; of rows with x and y exchanged."""
     look, rows = series.look, panel.style == "rows"
-    if rows:
-        shift = 0.17 if look.hollow else 0.0
+    shift = 0.17 if rows and look.hollow else 0.0
     if panel.ylim[0] is not None and panel.style == "lines":
         # The margin above the highest mark is then a share of the whole range.
         axes.update_datalim([(series.points[0][0], panel.ylim[0])])
@@ -123,7 +120,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
     if panel.style == "scatter":
         thin = {"color": look.colour, "linewidth": 0.5, "alpha": 0.4, "zorder": 1.5}
         axes.plot(series.reach, means * 2, **thin)
-    if panel.style == "lines" and not panel.apart and len(banded) > 1:
+    if panel.style == "lines" and len(banded) > 1:
         xs, lows, highs = zip(*banded, strict=True)
         axes.fill_between(xs, lows, highs, color=look.colour, alpha=0.1, linewidth=0.0, zorder=look.order - 1.0)
         return

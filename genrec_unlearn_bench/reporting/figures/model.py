@@ -148,8 +148,6 @@ class Panel:
         names: Of the positions 0, 1 … on the axis of x, where it has names.
         line: A dotted line at this value: chance, no change.
         symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
-        apart: Whether the marks of one position are drawn next to each other, with whiskers in place of bands: for few
-            positions that are one apart.
     """
 
     title: str
@@ -161,7 +159,6 @@ class Panel:
     line: float | None = None
     symlog: float = 0.0
     ylim: tuple[float | None, float | None] = (None, None)
-    apart: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +190,12 @@ class FigureRequest:
 
     Attributes:
         methods: Names or globs; all where there are none.
-        field: Swept field of a configuration, for ablations; every field that was swept where it is empty.
-        metrics: Measures to show in ablations and Pareto figures; the protocol's primary ones where there are none.
+        metrics: Measures of Pareto figures; the protocol's primary ones where there are none.
         beam: Of list metrics; the protocol's where None.
     """
 
     protocol: StatisticsProtocol
     methods: tuple[str, ...] = ()
-    field: str = ""
     metrics: tuple[str, ...] = ()
     beam: int | None = None
 
@@ -238,7 +233,8 @@ class SelectedRows:
             for row in chosen
             if row.diverged
         )
-        looks = {**looks_of([row.label for row in kept]), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
+        looks = {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(kept)}
+        looks |= {original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         return cls(kept, looks, original, oracle, notes)
 
     def parts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -250,11 +246,6 @@ class SelectedRows:
         for part in range(number):
             shown = labels[part * size : (part + 1) * size]
             yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
-
-
-def looks_of(labels: Iterable[str]) -> dict[str, Look]:
-    """Colours and markers in the palette's order."""
-    return {label: Look(*PALETTE[place % len(PALETTE)]) for place, label in enumerate(labels)}
 
 
 def panel_figure(

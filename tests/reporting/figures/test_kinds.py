@@ -125,7 +125,6 @@ def test_one_seed_has_an_interval_only_where_the_measurement_gives_one(
         ("forget-quality", "--suite full --measure forget-quality"),
         ("quantisation", "--suite full --measure quantisation"),
         ("stream", "--requests 5"),
-        ("ablation", "--set FIELD=VALUE"),
         ("overlap", "--method tracer"),
     ],
 )
@@ -141,8 +140,8 @@ def test_what_was_not_measured_is_said_with_the_run_that_would(
 
 def test_a_call_draws_what_there_is_and_names_the_rest(measured: Block, asked: FigureRequest) -> None:
     figures, skipped = draw_all(Board((measured,)), (), asked)
-    assert {figure.kind for figure in figures} == set(kinds()) - {"overlap", "ablation"}
-    assert {one.kind for one in skipped} == {"overlap", "ablation"}
+    assert {figure.kind for figure in figures} == set(kinds()) - {"overlap"}
+    assert {one.kind for one in skipped} == {"overlap"}
     assert len({figure.name for figure in figures}) == len(figures)
 
 

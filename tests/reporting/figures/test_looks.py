@@ -17,8 +17,6 @@ from genrec_unlearn_bench.reporting.figures.catalogue import draw_all, draw_kind
 from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
 from genrec_unlearn_bench.reporting.figures.model import ORACLE, ORIGINAL, PALETTE, WIDTHS, FigureRequest
 from genrec_unlearn_bench.reporting.results import load_results
-from tests.reporting.figures.test_ablation import block_of as swept
-from tests.reporting.figures.test_ablation import runs
 from tests.reporting.figures.test_overlap import BEFORE
 from tests.reporting.figures.test_overlap import block_of as moved
 from tests.reporting.figures.test_overlap import row as overlapping
@@ -36,8 +34,6 @@ SMALLEST = 7.0
 
 
 def blocks(kind: str, measured: Block) -> Block:
-    if kind == "ablation":
-        return swept(runs("tracer", *({"temperature_start": t} for t in (0.1, 0.5, 1.0, 2.0, 5.0))))
     if kind == "overlap":
         return moved(
             overlapping("original", BEFORE, 0.0),
@@ -187,4 +183,4 @@ def test_settings_of_the_caller_neither_come_in_nor_change(measured: Block, aske
 
 def test_all_kinds_are_looked_at_here(measured: Block, asked: FigureRequest) -> None:
     drawn = {figure.kind for figure in draw_all(Board((measured,)), (), asked)[0]}
-    assert drawn | {"ablation", "overlap"} == set(kinds())
+    assert drawn | {"overlap"} == set(kinds())
