@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
-from genrec_unlearn_bench.cli.options import CacheDir
+from genrec_unlearn_bench.cli.options import CacheDir, cache_root
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
 
@@ -82,22 +82,19 @@ def verify(
 
     with progressing() as progress:
         found = verify_store(_root(cache_dir), progress, only=stage or (), quarantine=not keep)
-    lines = [
-        f"damaged: {one.name} {one.key[:16]}: {one.what} ({'moved to quarantine' if one.moved else 'still there'})"
-        for one in found.damaged
-    ]
-    lines += [f"not readable: {one.name} {one.key[:16]}: {one.what}" for one in found.unreadable]
-    unread = f", {len(found.unreadable)} not readable" if found.unreadable else ""
-    lines.append(f"{found.stages} stages, {len(found.damaged)} damaged{unread}")
     parts = {"damaged": found.damaged, "unreadable": found.unreadable}
+    lines = [
+        f"{name}: {one.name} {one.key[:16]}: {one.what}{' (moved to quarantine)' if one.moved else ''}"
+        for name, part in parts.items()
+        for one in part
+    ]
+    lines.append(f"{found.stages} stages, {len(found.damaged)} damaged, {len(found.unreadable)} unreadable")
     content = {"stages": found.stages, **{name: [vars(one) for one in part] for name, part in parts.items()}}
     return Output(content, lines, exit_code=int(bool(found.damaged or found.unreadable)))
 
 
 def _root(cache_dir: Path | None) -> Path:
-    from genrec_unlearn_bench.store.store import default_cache
-
-    root = cache_dir or default_cache()
+    root = cache_root(cache_dir)
     if not root.is_dir():
         raise UsageError("there is no cache", where=str(root), hint="run something first, or name it with --cache-dir")
     return root

@@ -51,9 +51,8 @@ class Output:
 
     Attributes:
         content: What ``--json`` prints: plain values, or a function that gives them.
-        parts: What is shown otherwise, one below the other. Texts are never wrapped, as they hold paths to be copied.
-        faults: Lines for stderr, after what is shown.
-        fault: Raised after all that: what ended the command early.
+        parts: What is shown otherwise. Texts are never wrapped, as they hold paths to be copied.
+        faults: Lines for stderr; ``fault`` is raised after all that.
     """
 
     content: Any

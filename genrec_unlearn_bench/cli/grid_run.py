@@ -13,7 +13,7 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.grid_status import failed_lines, running_lines
+from genrec_unlearn_bench.cli.grid import failed_lines, running_lines
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
-    from genrec_unlearn_bench.executors.trackers import Tracking
     from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.spec import Job
-    from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
+    from genrec_unlearn_bench.grid.state import SweepFolder
 
-EXECUTORS = ("local", "slurm")
 QUIET = 60.0
 """Seconds without a line after which it is shown what runs, and the time left."""
 MAX_RUNNING = 12
@@ -82,7 +80,7 @@ def run(
     from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.spec import find_grid
-    from genrec_unlearn_bench.grid.state import SweepFolder
+    from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
     tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
@@ -100,30 +98,23 @@ def run(
         chosen, outcome = choose_executor(executor, folder, cache, processes, cores, memory, slurm), SweepOutcome()
         # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
         if jobs:
-            folder.begin(_facts(spec.name, plan, places, device, tracking), jobs, find_grid(grid))
+            facts = SweepFacts(
+                grid=spec.name,
+                started=time.time(),
+                command=shlex.join(["bench", *sys.argv[1:]]),
+                **{name: str(place.absolute()) if place else "" for name, place in places.items()},
+                device=device or "",
+                trackers=tracking.names if tracking else (),
+                tracker_dir=tracking.folder if tracking else "",
+                cells=len(plan.cells) - plan.counts["impossible"],
+                done=plan.counts["done"],
+            )
+            folder.begin(facts, jobs, find_grid(grid))
             display = _Display(folder, plan, jobs, cache)
             how: dict[str, Any] = {"retries": retries, "minutes": minutes}
             sweep = Sweep(jobs, chosen, folder, display, ended=display.ended, tick=display.tick, **how)
             outcome = sweep.run(hurry)
         return _conclusion(plan, len(jobs), outcome, folder, results_dir)
-
-
-def _facts(
-    grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, tracking: Tracking | None
-) -> SweepFacts:
-    from genrec_unlearn_bench.grid.state import SweepFacts
-
-    return SweepFacts(
-        grid=grid,
-        started=time.time(),
-        command=shlex.join(["bench", *sys.argv[1:]]),
-        **{name: str(place.absolute()) if place else "" for name, place in places.items()},
-        device=device or "",
-        trackers=tracking.names if tracking else (),
-        tracker_dir=tracking.folder if tracking else "",
-        cells=len(plan.cells) - plan.counts["impossible"],
-        done=plan.counts["done"],
-    )
 
 
 def choose_executor(
@@ -139,7 +130,7 @@ def choose_executor(
     from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
     from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings, slurm_states
 
-    one_of("executor", name, EXECUTORS)
+    one_of("executor", name, ("local", "slurm"))
     # Jobs of an earlier call that Slurm has ended cannot write that themselves.
     slurm_states(folder)
     if name == "slurm":

@@ -28,8 +28,7 @@ VERBS = (
     "doctor",
 )
 """In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
-_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce"}
-_MODULES |= {f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")}
+_MODULES = {"ls": "show", "grid run": "grid_run", "submission reproduce": "submission_reproduce"}
 """Of verbs for which that is not so."""
 
 GROUPS = {
@@ -87,7 +86,7 @@ bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
 bench cache gc --older-than 30d --max-size 20G --yes
 bench cache verify --stage original
-bench doctor --network
+bench doctor
 """
 """For the end of each verb's help."""
 

@@ -52,14 +52,10 @@ def compare(
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
     The measures are the protocol's primary ones unless --metric names others; they are the family that Holm's
-    correction is over. Methods that a table's marks are about are compared in the table's own families
-    (bench leaderboard).
+    correction is over.
     """
     if seed and not users:
-        raise UsageError(
-            "--seed chooses checkpoints, and methods are compared over all seeds that they share",
-            hint="leave it out, or add --users",
-        )
+        raise UsageError("--seed chooses checkpoints to compare over users", hint="leave it out, or add --users")
     from genrec_unlearn_bench.reporting import checkpoints, comparisons
 
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
@@ -162,7 +158,7 @@ def figures(
         # Of many blocks the first is named, as the others lack the same.
         more = f" (and {len(others)} more)" if others else ""
         lines.append(f"not drawn: {name}: {first.reason}{more}; would be by: {first.hint}")
-    return Output({"figures": written, "skipped": [vars(one) for one in skipped]}, lines)
+    return Output({"figures": written, "skipped": [one._asdict() for one in skipped]}, lines)
 
 
 def examples(
@@ -196,7 +192,7 @@ def examples(
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
         check_beam(beam)
-    from genrec_unlearn_bench.reporting.examples import page, render, runs
+    from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
@@ -206,16 +202,16 @@ def examples(
     chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     width = beam or found.protocol.beam
     with open_store(cache_dir) as (store, _):
-        read = runs.load_task_runs(chosen, store)
+        read = runs.load_task_runs(*chosen, store)
     if user:
         rows = runs.of_users(read, user, sides)
     else:
         rows = [(sides[0], int(row)) for row in runs.most_changed(read, sides[0], width, top)]
     made = page.make_page(read, rows, beam=width, rule=runs.NAMED if user else runs.RULE, ids=ids)
     if form == "terminal":
-        render.draw(stdout(), made)
+        page.draw(stdout(), made)
         return
-    text = render.render_html(made) if form == "html" else render.render_json(made)
+    text = page.render_html(made) if form == "html" else page.render_json(made)
     if out is None:
         # No line break is added: a redirected file is the one that --out would write.
         print(text, end="")
@@ -230,7 +226,6 @@ def export(
     format_: Annotated[
         str, Option("--format", help="trec: run files and qrels; parquet: one table of metrics.")
     ] = "trec",
-    ids: Annotated[str, Option(help="How items are named: own (the dataset's ids) or rows (their numbers).")] = "own",
     results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
 ) -> Output:
@@ -242,7 +237,6 @@ def export(
     same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
     """
     one_of("format", format_, ("trec", "parquet"))
-    one_of("kind of id", ids, ("own", "rows"))
     from genrec_unlearn_bench.pipeline import list_lookup
     from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
 
@@ -260,9 +254,8 @@ def export(
             name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
             place = out if len(records) == 1 else out / name
             found = list_lookup.find_lists(record, store)
-            item_ids = list_lookup.find_dataset_of(record, store).items.ids if ids == "own" else None
-            if item_ids is not None:
-                list_lookup.check_names(item_ids)
+            item_ids = list_lookup.find_dataset_of(record, store).items.ids
+            list_lookup.check_names(item_ids)
             lines.append(f"{folder}:")
             files = []
             for file in list_lookup.trec_files(found, item_ids):
@@ -279,14 +272,10 @@ def _export_table(folders: list[Path], out: Path) -> Output:
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
     found = load_result_set(list(dict.fromkeys(folders)), published=False, skip_broken=False)
-    rows = write_parquet(found.results, out)
-    table = out / "results.parquet"
-    lines = [
-        f"{table}  ({rows} rows from {len(found.results)} records)",
-        *(f"left out: {other}" for other in found.others),
-    ]
+    rows, table = write_parquet(found.results, out), out / "results.parquet"
     exported = {"path": str(table), "rows": rows, "cells": len(found.results), "left_out": list(found.others)}
-    return Output(exported, lines)
+    lines = [f"{table}  ({rows} rows from {len(found.results)} records)"]
+    return Output(exported, [*lines, *(f"left out: {other}" for other in found.others)])
 
 
 def pull(
@@ -297,9 +286,7 @@ def pull(
     ruleset: options.RulesetNames = None,
     scale: options.ScaleNames = None,
     results_dir: options.ResultsDir = Path("results"),
-    write_index: Annotated[
-        bool, Option("--write-index", help="Only write the index by which others pull from it.")
-    ] = False,
+    write_index: Annotated[bool, Option("--write-index", help="Only write the index by which others pull.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be pulled.")] = False,
 ) -> Output:
     """Fetch results that others have published, so that one pays for one's own method alone.

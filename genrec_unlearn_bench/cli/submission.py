@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.submissions.verification import DemoRun, Verification
 
 AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderboard/RULES.md, and all of it holds.")]
-PrText = Annotated[Path | None, Option(help="For the pull request's text (default: beside it).", metavar="FILE")]
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
@@ -44,7 +43,6 @@ def new(
     ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
     withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
     affirm_rules: AffirmRules = False,
-    pr_text: PrText = None,
     leaderboard: Leaderboard = None,
 ) -> Output:
     """Gather a method's results, strip users, items and paths, and check what `bench submission verify` checks.
@@ -71,9 +69,9 @@ def new(
         words=words,
         affirm=affirm_rules,
     )
-    archive, text = out / f"{name}.zip", pr_text or out / f"{name}.PULL_REQUEST.md"
+    archive, text = out / f"{name}.zip", out / f"{name}.PULL_REQUEST.md"
     pack(done.folder, archive)
-    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--pr-text")
+    atomic_text(text, pull_request(done.spec, done.records, done.verification), "--out")
     return _submitted(done, {"folder": str(done.folder), "archive": str(archive), "pull_request": str(text)})
 
 

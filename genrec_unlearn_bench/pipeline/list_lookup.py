@@ -118,7 +118,7 @@ def check_names(ids: Sequence[str]) -> None:
         if not column or column in seen:
             clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
             what = f"the dataset's own item ids cannot be written to a TREC file: {clash}"
-            raise UsageError(what, hint="use --ids rows")
+            raise UsageError(what, hint="give the items other ids")
         seen[column] = name
 
 

@@ -39,9 +39,6 @@ def test_one_run_goes_into_the_folder(world: World) -> None:
     lines = Path("out/retain.qrels").read_text(encoding="utf-8").splitlines()
     assert f"out/retain.qrels  ({len(lines)} lines, {len(lines)} queries)" in done.stdout
     assert lines[0].split()[2].startswith("I0"), "the dataset's own ids"
-    rows = bench(world, folder(world, "npo"), "--out", "rows", "--ids", "rows")
-    assert rows.exit_code == 0
-    assert Path("rows/retain.qrels").read_text(encoding="utf-8").split()[2].isdigit()
 
 
 def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
@@ -59,7 +56,6 @@ def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
     [
         (("nowhere/at/all",), "there is no run"),
         (("--format", "csv"), "unknown format 'csv'"),
-        (("--ids", "names"), "unknown kind of id 'names'"),
     ],
 )
 def test_wrong_calls_write_nothing(world: World, words: tuple[str, ...], said: str) -> None:
@@ -83,9 +79,8 @@ def test_ids_that_cannot_stand_in_a_column_are_refused(tmp_path: Path) -> None:
     world.add("original", walking)
     done = bench(world, folder(world, "original"), "--out", str(tmp_path / "out"))
     assert done.exit_code == 2
-    assert "--ids rows" in done.stderr
+    assert "other ids" in done.stderr
     assert not (tmp_path / "out").exists()
-    assert bench(world, folder(world, "original"), "--out", str(tmp_path / "out"), "--ids", "rows").exit_code == 0
 
 
 def test_all_metrics_go_into_one_table_that_datasets_reads(world: World) -> None:

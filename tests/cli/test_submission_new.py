@@ -32,7 +32,7 @@ def test_a_folder_an_archive_and_a_text(home: Path, tmp_path: Path) -> None:
         assert word in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "mine.zip", "mine.PULL_REQUEST.md"}
     assert "Ada Example, A University; Bo" in (tmp_path / "mine.PULL_REQUEST.md").read_text(encoding="utf-8")
-    again = CliRunner().invoke(app, call(home, tmp_path, "--json", "--pr-text", str(tmp_path / "text.md")))
+    again = CliRunner().invoke(app, call(home, tmp_path, "--json"))
     assert again.exit_code == 0, again.output
     told = json.loads(again.stdout)
     assert told["verification"]["passed"]

@@ -143,7 +143,6 @@ def test_the_command_prints_tables_lines_and_json(tmp_path: Path) -> None:
     assert text.exit_code == 0, text.output
     for part in ("cells ready: 3 of 5", "b, attempt 3: failed: no such thing", "goes on with: bench grid run mine"):
         assert part in text.stdout
-    assert "other sweeps of this cache: older" in text.stdout
     assert "where: here" not in text.stdout
     whole = CliRunner().invoke(app, [*call, "mine", "--failed"]).stdout
     assert "where: here" in whole

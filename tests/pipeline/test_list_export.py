@@ -113,7 +113,7 @@ def test_the_tag_is_one_word_and_says_whose_lists_these_are(folder: Path, found:
 def test_names_that_blanks_would_change_are_refused(ids: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as fault:
         check_names(ids)
-    assert "--ids rows" in str(fault.value)
+    assert "other ids" in str(fault.value)
 
 
 def test_a_group_without_examples_has_no_files(found: RunLists) -> None:

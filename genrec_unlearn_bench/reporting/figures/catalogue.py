@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel, one_of, parse_yaml
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.figures.model import (
     FLOOR_LABEL,
@@ -35,12 +36,14 @@ from genrec_unlearn_bench.reporting.figures.model import (
     unmeasured,
 )
 from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
-from genrec_unlearn_bench.reporting.figures.tables import AGAIN, overlap_table, read_tables
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OWN = "run"
+"""The run itself in the column ``model`` of a measurement's table, which also has the original and the oracle."""
+AGAIN = "run that cell again (bench run)"
 SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
 _DECADES = 20.0
@@ -107,8 +110,7 @@ def kinds() -> Mapping[str, Kind]:
     return parse_yaml(_Kinds, file.read_text(encoding="utf-8"), where="leaderboard/figures.yaml").kinds
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A kind that could not be drawn for a block, with the reason and the run that would give the data."""
 
     kind: str
@@ -123,14 +125,11 @@ def find_kind(name: str) -> Kind:
 
 
 def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> tuple[list[Figure], list[Skipped]]:
-    """Every kind that was asked for, of every block, and what could not be drawn.
-
-    Args:
-        wanted: Kinds; all where none are named. A kind that is named and cannot be drawn for any block is a fault.
+    """Every kind that was asked for, or all of them, of every block, and what could not be drawn.
 
     Raises:
         UnknownName: No such kind.
-        NotDrawn: A named kind has no data, or nothing could be drawn at all.
+        NotDrawn: A named kind has no data for any block, or nothing could be drawn at all.
     """
     figures: list[Figure] = []
     skipped: list[Skipped] = []
@@ -169,6 +168,58 @@ def draw_kind(name: str, block: Block, request: FigureRequest) -> list[Figure]:
         if panels:
             out.append(panel_figure(name, block, panels, caption, selected, ending=ending, variants=SPACES))
     return out
+
+
+def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.DataFrame | None:
+    """A measurement's tables of all runs of a block as text, with the columns ``label`` and ``seed``; None where no
+    run has one. What a row's own result says of it comes before what the results of others say.
+
+    Raises CorruptArtefact for a table that cannot be read.
+    """
+    import pandas as pd
+
+    frames: list[pd.DataFrame] = []
+    for row in block.rows:
+        labels = {OWN: row.label, "original": protocol.baseline, "retrain": protocol.oracle, "untrained": FLOOR_LABEL}
+        for seed, result in row.results.items():
+            path = result.folder / MEASUREMENTS / f"{name}.csv"
+            if not path.is_file():
+                continue
+            try:
+                frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+            except (OSError, ValueError) as fault:
+                what = f"the table of a measurement cannot be read: {fault}"
+                raise CorruptArtefact(what, where=str(path), hint=AGAIN) from None
+            # A table of a stream has one model alone and need not name it.
+            frame = frame if "model" in frame else frame.assign(model=OWN)
+            # Any table of others comes after every row's own.
+            rank = len(frames) + (frame["model"] != OWN) * len(block.rows) * len(block.seeds)
+            frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
+    if not frames:
+        return None
+    whole = pd.concat(frames, ignore_index=True).dropna(subset="label").fillna("")
+    return whole[whole["rank"] == whole.groupby(["label", "seed"])["rank"].transform("min")]
+
+
+def overlap_table(block: Block, protocol: StatisticsProtocol) -> pd.DataFrame | None:
+    """Token overlap in the records of the original and of methods that changed semantic IDs, with the columns
+    ``label``, ``seed``, ``metric``, ``level`` (of ``overlap.level``) and ``value``. None where no method did."""
+    import pandas as pd
+
+    rows = [
+        (row.label, seed, measure.metric, value)
+        for measure in block.measures
+        if measure.group is Group.ALL and measure.metric.startswith("overlap")
+        for row, values in zip(block.rows, block.values(measure), strict=True)
+        for seed, value in zip(block.seeds, values, strict=True)
+        if math.isfinite(value)
+    ]
+    table = pd.DataFrame(rows, columns=["label", "seed", "metric", "value"])
+    change = table["metric"].str.startswith("overlap-change.") & (table["metric"] != "overlap-change.lift")
+    moved = set(table[change & (table["value"] != 0.0)]["label"])
+    level = table["metric"].str.extract(r"^overlap\.level(\d+)$", expand=False).fillna("")
+    table = table.assign(level=level, metric=table["metric"].mask(level != "", "overlap.level"))
+    return table[table["label"].isin({protocol.baseline, *moved})] if moved else None
 
 
 def estimates(

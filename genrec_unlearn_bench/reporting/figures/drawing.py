@@ -183,6 +183,7 @@ def _add_legend(canvas: Canvas, figure: Figure, width: str) -> None:
 
 _RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
 """Distances of a name that are tried, in points; from the third on a thin line leads to it."""
+_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
 _WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1))
 
 
@@ -207,7 +208,6 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     offset: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
     text: dict[str, Any] = {"fontsize": 7.0, "va": "center", "ha": "left", "zorder": 4.0}
     text["path_effects"] = [withStroke(linewidth=1.4, foreground="white")]
-    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
     for each, mark, (x, y) in zip(series, marks, places, strict=True):
         weight = "bold" if each.best else "normal"
         note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
@@ -224,7 +224,7 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
         taken.append(box)
         note.set_position(((box.x0 - x) / point, ((box.y0 + box.y1) / 2 - y) / point))
         if far > _RINGS[1]:
-            axes.annotate("", mark, xytext=note.get_position(), arrowprops=line, **offset)
+            axes.annotate("", mark, xytext=note.get_position(), arrowprops=_LEADER, **offset)
 
 
 def figure_files(figure: Figure, formats: Sequence[str], width: str) -> dict[str, bytes]:

@@ -42,12 +42,8 @@ WIDTHS = {"column": 3.33, "page": 7.0}
 class Look:
     """How a series is drawn.
 
-    Attributes:
-        width: Of its line; 0 = marks alone.
-        dash: In points on and off; empty = solid.
-        order: Higher covers lower.
-        size: Of its marks, in points.
-        edge: Colour of the marks' edges, where it is not ``colour``.
+    Width 0: marks alone. Dash: points on and off. A higher order covers a lower one. Edge: of marks, where it has a
+    colour of its own.
     """
 
     colour: str
@@ -121,11 +117,9 @@ def mean_of(numbers: Iterable[float], protocol: StatisticsProtocol) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line, or the marks of one row.
+    """One line, or the marks of one row: x (step, layer, number of a row) and estimate, by ascending x.
 
     Attributes:
-        label: Its name in the legend; series of one label are one row.
-        points: x (step, layer, number of a row) and estimate, by ascending x.
         variant: What distinguishes it from another series of the same label.
         reach: Interval along x, in scatters.
         best: Whether a scatter joins it to the front and writes its name in bold.
@@ -163,14 +157,12 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """One figure.
+    """One figure; ``heads`` and ``rows`` are its CSV.
 
     Attributes:
         name: Of its files, without an ending; unique in a call.
-        caption: Sentences, not escaped.
         variants: Meaning of filled and hollow marks, where there are both.
         legend: Entries, where they are not the labels of the series.
-        rows: Of its CSV, below ``heads``.
     """
 
     name: str
@@ -186,13 +178,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """One request for figures.
-
-    Attributes:
-        methods: Names or globs; all where there are none.
-        metrics: Measures of Pareto figures; the protocol's primary ones where there are none.
-        beam: Of list metrics; the protocol's where None.
-    """
+    """One request for figures: of methods by names or globs, with the measures and the beam of Pareto figures, which
+    are the protocol's where none are given."""
 
     protocol: StatisticsProtocol
     methods: tuple[str, ...] = ()

@@ -86,7 +86,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> Figure:
     if block.oracle is None:
         raise unmeasured(block, f"the row {oracle}", method=oracle)
     selected = SelectedRows.of(block, request)
-    found = trades(block, request, forget, retain)
+    found = trades(block, request, selected, forget, retain)
     if all(trade.reference for trade in found):
         raise unmeasured(block, f"{forget.title} and {retain.title} of a method")
     best = front(found)
@@ -132,9 +132,10 @@ def draw_pareto(block: Block, request: FigureRequest) -> Figure:
     return Figure(name, "pareto", block.key, (panel,), caption, rows, _COLUMNS, legend=_LEGEND)
 
 
-def trades(block: Block, request: FigureRequest, forget: Measure, retain: Measure) -> tuple[Trade, ...]:
+def trades(
+    block: Block, request: FigureRequest, selected: SelectedRows, forget: Measure, retain: Measure
+) -> tuple[Trade, ...]:
     """Every row that is shown and has both measures; references first."""
-    selected = SelectedRows.of(block, request)
     shown = {selected.original, selected.oracle, *(row.label for row in selected.rows)}
     gaps = block.values(forget._replace(metric=f"gap.{forget.metric}"))
     out = []

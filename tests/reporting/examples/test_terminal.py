@@ -8,8 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from genrec_unlearn_bench.reporting.examples.page import Page
-from genrec_unlearn_bench.reporting.examples.render import draw
+from genrec_unlearn_bench.reporting.examples.page import Page, draw
 from tests.reporting.golden_files import rendered
 
 

@@ -12,9 +12,8 @@ from scipy import stats
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.catalogue import Panels, estimates
+from genrec_unlearn_bench.reporting.figures.catalogue import Panels, estimates, read_tables
 from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, FigureRequest, SelectedRows, mean_of
-from genrec_unlearn_bench.reporting.figures.tables import read_tables
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results
 from tests.reporting.figures.conftest import block_of
