@@ -129,7 +129,7 @@ def _is_finite(value: Any) -> bool:
 def _sentence(model: type[BaseModel], entry: Any) -> str:
     place = ".".join(str(part) for part in entry["loc"])
     if entry["type"] == "extra_forbidden":
-        known = _known_keys(model, entry["loc"][:-1])
+        known = _known_keys(model)
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
         return f"{place}: unknown key{hint}"
@@ -142,22 +142,13 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
     return f"{place}: {entry['msg']} (got {text if len(text) <= 500 else f'{text[:500]}…'})"
 
 
-def _known_keys(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Keys of the (nested) model in which a fault lies; where several models may stand there, those of all of them."""
-    reached: list[type[BaseModel]] = [model]
-    for part in path:
-        fields = [each.model_fields[str(part)] for each in reached if part in each.model_fields]
-        inner = [found for field in fields for found in _models(field.annotation)]
-        # Other parts are positions in lists and the tags of unions, which stay at the same models.
-        reached = inner or [each for each in reached if _tagged(each, part)] or reached
-    return list(dict.fromkeys(name for each in reached for name in each.model_fields))
+def _known_keys(model: type[BaseModel]) -> list[str]:
+    """Keys of a model and of all models below it."""
+    inner = [found for field in model.model_fields.values() for found in _models(field.annotation)]
+    return list(dict.fromkeys([*model.model_fields, *(name for one in inner for name in _known_keys(one))]))
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for part in get_args(annotation) for found in _models(part)]
-
-
-def _tagged(model: type[BaseModel], tag: int | str) -> bool:
-    return any(get_args(field.annotation) == (tag,) for field in model.model_fields.values())

@@ -75,7 +75,7 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
-            make_folder(draft.parent)
+            draft.parent.mkdir(parents=True, exist_ok=True)
             draft.mkdir()
             yield draft
             _apply_umask(draft)
@@ -98,7 +98,7 @@ def atomic_bytes(target: Path, content: bytes, option: str) -> None:
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
-            make_folder(target.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(content)
             sync(draft)
             draft.replace(target)
@@ -113,25 +113,14 @@ def draft_prefix(target: Path) -> str:
     return f".draft-{target.name[:24]}-"
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, so that a crash right afterwards does not take them away again."""
-    missing = [one for one in (path, *path.parents) if not one.is_dir()]
-    path.mkdir(parents=True, exist_ok=True)
-    for one in reversed(missing):
-        sync(one.parent)
-
-
 def sync(path: Path) -> None:
     """Have the system write a file or folder to the disk before going on (folders: where it can)."""
-    folder = path.is_dir()
-    if folder and os.name == "nt":
-        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as fault:
         # Some network file systems know no fsync of folders: they write names through.
-        if not folder or fault.errno not in (errno.EINVAL, errno.ENOTSUP):
+        if fault.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
         os.close(handle)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ByteSize
+
 from genrec_unlearn_bench.errors import printable
 from genrec_unlearn_bench.progress import Progress, process_index
 
@@ -39,6 +41,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 86400:.1f} d"
 
 
+def format_bytes(number: float) -> str:
+    """Bytes with a unit: ``12.3 MiB``."""
+    return ByteSize(int(number)).human_readable(separator=" ")
+
+
 @contextmanager
 def progressing() -> Iterator[Progress]:
     """Bars on a terminal, lines elsewhere; removed however the block ends. Of several processes the first prints."""
@@ -48,23 +55,24 @@ def progressing() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield LineProgress()
         return
-    bars = BarProgress()
-    try:
-        yield bars
-    finally:
-        bars.close()
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichBars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    name, console = TextColumn("  {task.description}", markup=False), Console(stderr=True)
+    # What commands print on stdout stays there.
+    with RichBars(name, *columns, console=console, transient=True, redirect_stdout=False) as bars:
+        yield BarProgress(bars)
 
 
 @contextmanager
-def open_store(cache_dir: Path | None, shared: Path | None = None) -> Iterator[tuple[StageStore, Progress]]:
+def open_store(cache_dir: Path | None) -> Iterator[tuple[StageStore, Progress]]:
     """The store of stages in a folder (default: the user's), and progress on the terminal while the block runs."""
-    from genrec_unlearn_bench.store.store import StageStore, default_cache, old_store_notice
+    from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    root = cache_dir or default_cache()
     with progressing() as progress:
-        if notice := old_store_notice(root):
-            progress.info(notice)
-        yield StageStore(root, progress, shared=shared), progress
+        yield StageStore(cache_dir or default_cache(), progress), progress
 
 
 class LineProgress(Progress):
@@ -87,45 +95,21 @@ class LineProgress(Progress):
 class BarProgress(Progress):
     """Rich bars on stderr. A bar vanishes when its loop ends; printed lines stay above the bars."""
 
-    def __init__(self) -> None:
+    def __init__(self, bars: RichBars) -> None:
         super().__init__()
-        self._bars: RichBars | None = None
+        self._bars = bars
 
     def info(self, text: str) -> None:
-        if self._bars is None:
-            print_line(text, stderr=True)
-        else:
-            self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False)
+        self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False, soft_wrap=True)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        outermost = self._bars is None
-        bars = self._bars = self._bars or _started_bars()
-        task = bars.add_task(printable(label), total=total if total is not None else _length(sequence))
+        task = self._bars.add_task(printable(label), total=total if total is not None else _length(sequence))
         try:
             for part in sequence:
                 yield part
-                bars.advance(task)
+                self._bars.advance(task)
         finally:
-            bars.remove_task(task)
-            if outermost:
-                self.close()
-
-    def close(self) -> None:
-        """Take the bars off the screen."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-
-
-def _started_bars() -> RichBars:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichBars
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    bars = RichBars(TextColumn("  {task.description}"), *columns, console=Console(stderr=True), transient=True)
-    bars.start()
-    return bars
+            self._bars.remove_task(task)
 
 
 def _state(done: int, total: int | None, seconds: float) -> str:

@@ -37,7 +37,11 @@ class _Outer(StrictModel):
         ({"inner": {"learning_rat": 1}}, "inner.learning_rat", "did you mean 'learning_rate'"),
         ({"many": [{}, {"learning_rat": 1}]}, "many.1.learning_rat", "did you mean 'learning_rate'"),
         ({"shape": {"kind": "wide", "widht": 1}}, "shape.wide.widht", "did you mean 'width'"),
-        ({"shape": {"kind": "wide", "zzz": 1}}, "shape.wide.zzz", "known keys: kind, width"),
+        (
+            {"shape": {"kind": "wide", "zzz": 1}},
+            "shape.wide.zzz",
+            "known keys: shape, inner, many, seed, kind, height, width, learning_rate",
+        ),
     ],
 )
 def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(

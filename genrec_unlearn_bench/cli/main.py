@@ -28,7 +28,7 @@ VERBS = (
     "doctor",
 )
 """In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
-_MODULES = {"ls": "show", "grid run": "grid_run", "submission reproduce": "submission_reproduce"}
+_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce", "grid run": "grid_run"}
 """Of verbs for which that is not so."""
 
 GROUPS = {
@@ -61,7 +61,7 @@ bench grid plan paper-main
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
-bench grid status paper-main --failed --once
+bench grid status paper-main --failed
 bench grid collect paper-main
 bench grid collect smoke --out paper
 bench results compare tracer npo --published --task industrial-brand --backbone tiger
@@ -84,8 +84,8 @@ bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce
 bench submission site --leaderboard leaderboard --check
 bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
-bench cache gc --older-than 30d --max-size 20G --yes
-bench cache verify --stage original
+bench cache gc --older-than 30 --yes
+bench cache verify
 bench doctor
 """
 """For the end of each verb's help."""
@@ -117,7 +117,7 @@ class Bench(TyperGroup):
 
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-    *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "shared_cache", "cache_dir", "skip_broken"),
+    *("oracle_seeds", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
     *("protocol", "standalone", "bib", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""

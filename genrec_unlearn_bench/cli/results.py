@@ -18,7 +18,7 @@ from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
-from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
+from genrec_unlearn_bench.progress_display import format_bytes, open_store, print_line, progressing
 
 Numbers = Annotated[list[int] | None, Argument(help="Claims to show in full; all in brief where none is given.")]
 Own = Annotated[
@@ -221,12 +221,11 @@ def examples(
 
 
 def export(
-    runs: Annotated[list[str], Argument(help="Folders of results, or the beginnings of their keys.", metavar="RUN...")],
+    runs: Annotated[list[Path], Argument(help="Folders of results.", metavar="RUN...")],
     out: Annotated[Path, Option(help="Folder to write to; trec: one in it for each of several runs.", metavar="DIR")],
     format_: Annotated[
         str, Option("--format", help="trec: run files and qrels; parquet: one table of metrics.")
     ] = "trec",
-    results_dir: Annotated[Path, Option(help="Where runs are looked for by key.", metavar="DIR")] = Path("results"),
     cache_dir: options.CacheDir = None,
 ) -> Output:
     """Write ranked lists and targets, so that ir-measures, ranx or trec_eval can compute ranking metrics.
@@ -234,36 +233,28 @@ def export(
     Or, as parquet, all metrics in one table with a README.md, for pandas and the datasets library.
 
     One qrels file a test group and one run file a group and beam. Queries are rows of the group's test examples, the
-    same in every run of a task; users are not named. Lists lie in the cache that the run was made with.
+    same in every run of a task; items are rows of the dataset. Lists lie in the cache that the run was made with.
     """
     one_of("format", format_, ("trec", "parquet"))
-    from genrec_unlearn_bench.pipeline import list_lookup
-    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
+    from genrec_unlearn_bench.pipeline.list_lookup import find_lists, trec_files
+    from genrec_unlearn_bench.pipeline.results import find_run, read_record
 
-    places = tuple(dict.fromkeys([results_dir, *PLACES]))
     if format_ == "parquet":
-        return _export_table([Path(text) if Path(text).is_dir() else find_run(text, places) for text in runs], out)
-    folders = list(dict.fromkeys(find_run(text, places) for text in runs))
+        return _export_table(runs, out)
+    folders = list(dict.fromkeys(find_run(run) for run in runs))
     # All are read before anything is written, so that a wrong name among them leaves nothing half done.
     records = [read_record(folder) for folder in folders]
     exported: list[dict[str, Any]] = []
-    lines: list[str] = []
     with open_store(cache_dir) as (store, _):
         for folder, record in zip(folders, records, strict=True):
             cell = record.cell
             name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
             place = out if len(records) == 1 else out / name
-            found = list_lookup.find_lists(record, store)
-            item_ids = list_lookup.find_dataset_of(record, store).items.ids
-            list_lookup.check_names(item_ids)
-            lines.append(f"{folder}:")
-            files = []
-            for file in list_lookup.trec_files(found, item_ids):
-                atomic_text(place / file.name, file.text, "--out")
-                files.append({"path": str(place / file.name), "lines": file.lines, "queries": file.queries})
-                lines.append(f"  {place / file.name}  ({file.lines} lines, {file.queries} queries)")
-            exported.append({"run": str(folder), "key": record.key, "files": files})
-    return Output(exported, lines)
+            files = {place / name: text for name, text in trec_files(find_lists(record, store))}
+            for path, text in files.items():
+                atomic_text(path, text, "--out")
+            exported.append({"run": str(folder), "key": record.key, "files": [str(path) for path in files]})
+    return Output(exported, [path for one in exported for path in one["files"]])
 
 
 def _export_table(folders: list[Path], out: Path) -> Output:
@@ -294,7 +285,6 @@ def pull(
     Every file is held against the digest of the place's index; what lies here already is never written over. Given
     again, it goes on where it stopped. Exit code 1 where something could not be had, 3 for another protocol.
     """
-    from genrec_unlearn_bench.store.inventory import format_bytes
     from genrec_unlearn_bench.submissions import pull as pulling
 
     if write_index:

@@ -32,7 +32,7 @@ MOST = 12
 Target = Annotated[
     str | None,
     Argument(
-        help="A run (folder, result.json or the beginning of its key) or a published reference (default: list them).",
+        help="A run (its folder or result.json) or a published reference (default: list them).",
         metavar="RUN|NAME",
     ),
 ]
@@ -69,7 +69,6 @@ def reproduce(
     A published reference: the training's state is kept in the cache, so that after an interrupt, or with --minutes, the
     same command goes on. A record is written to the results folder after every call.
     """
-    from genrec_unlearn_bench.pipeline.results import names_a_run
     from genrec_unlearn_bench.reproduce import reproduction
 
     known = reproduction.published_references()
@@ -81,7 +80,7 @@ def reproduce(
         content = [one.model_dump(mode="json") for one in known.values()]
         return card("Published references", content, view={"references": rows})
     shared: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
-    if name not in known and names_a_run(name):
+    if name not in known and ("/" in name or Path(name).exists()):
         given = {"--minutes": minutes is not None, "--set": bool(set_), "--seed": seed != 0}
         if any(given.values()):
             raise UsageError(
@@ -89,7 +88,7 @@ def reproduce(
                 hint="leave that out; another run is made with bench run",
             )
         settings = {**shared, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
-        return _repeat(name, results_dir, cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
+        return _repeat(Path(name), cache_dir, settings, fresh=fresh, sandbox=sandbox, floor=floor)
     reference = reproduction.find_reference(name)
     if minutes == 0:
         raise UsageError("--minutes 0 leaves no time for a single step", hint="give more, or leave it out")
@@ -131,8 +130,7 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
 
 
 def _repeat(
-    text: str,
-    results_dir: Path,
+    path: Path,
     cache_dir: Path | None,
     settings: dict[str, Any],
     *,
@@ -144,12 +142,12 @@ def _repeat(
 
     A run that was submitted is repeated with the submission's own method file, in a sandbox.
     """
-    from genrec_unlearn_bench.pipeline.results import PLACES, find_run, read_record
+    from genrec_unlearn_bench.pipeline.results import find_run, read_record
     from genrec_unlearn_bench.reproduce.comparison import Redo, read_floor
     from genrec_unlearn_bench.reproduce.repeat import measure_floor, repeat_record
     from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 
-    folder = find_run(text, tuple(dict.fromkeys([results_dir, *PLACES])))
+    folder = find_run(path)
     record = read_record(folder)
     submission = next((one for one in folder.resolve().parents if (one / SPEC).is_file()), None)
     if submission is not None and (submission / METHOD_FILE).is_file():

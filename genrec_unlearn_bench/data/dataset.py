@@ -87,8 +87,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
             column = getattr(part, field)
             shared = field in _SHARED and column is getattr(dataset.train, field)
             tensors[field if shared else f"{name}.{field}"] = column
-    with arrays.open("wb") as sink:
-        write_tensors(tensors, sink)
+    write_tensors(tensors, arrays)
     manifest.write_text(dataset.manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

@@ -25,10 +25,10 @@ from genrec_unlearn_bench.evaluation.collateral import (
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
 from genrec_unlearn_bench.evaluation.exposure import counted_columns, exposed_lists
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
-from genrec_unlearn_bench.evaluation.lists import GroupLists, list_file, list_similarity, put_lists
+from genrec_unlearn_bench.evaluation.lists import GroupLists, add_lists, list_similarity, write_lists
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import PerUserWriter, block_frame, rescored, stored_blocks
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, WIDE_BEAM
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, TEST_GROUPS, WIDE_BEAM
 from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ def evaluate(
     near = _neighbours(context)
     rows = {group: len(context.test(group)) for group in TEST_GROUPS}
     counts: dict[int, IntArray] = {}
-    # A ranker without beam search is decoded once, as far as the widest beam.
-    pruned = isinstance(context.ranker, Recommender)
-    widths = {beam: max(LIST_LENGTH, beam) if pruned else WIDE_BEAM for beam in BEAMS}
-    with PerUserWriter(table) as writer, list_file(lists, rows, widths) as file:
+    ranked: dict[str, list[NDArray[Any]]] = {}
+    with PerUserWriter(table) as writer:
         for group in TEST_GROUPS:
             # A group without examples is one empty block: its tables have columns and its values a reason.
             for first in range(0, max(rows[group], 1), block):
@@ -64,11 +62,12 @@ def evaluate(
                 decoded = decode_block(context, group, part, progress, first=first)
                 for frame in _frames(context, decoded, near, progress):
                     writer.write(frame)
-                put_lists(file, decoded)
+                add_lists(ranked, decoded)
                 if group is Group.RETAIN:
                     for beam in decoded.rankings:
                         found = recommended(decoded.top(beam), context.split.items)
                         counts[beam] = counts[beam] + found if beam in counts else found
+    write_lists(lists, ranked)
     collapse = (value for beam, found in counts.items() for value in collapse_values(beam, found))
     return (*rescored(stored_blocks(table)), *overlap_values(context), *collapse)
 

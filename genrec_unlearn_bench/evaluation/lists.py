@@ -18,7 +18,7 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, TEST_GROUPS, FloatArray, UserBlock, user_mean
-from genrec_unlearn_bench.tensors import TensorFile, read_tensors
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 LISTS = "lists.safetensors"
 """Name of the file. Its arrays: ``<group>.beam<beam>.items`` int32 [M, k] and ``….log_probs`` float32 [M, k]."""
@@ -58,24 +58,16 @@ class GroupLists:
         return self.rankings[beam].items[:, :LIST_LENGTH]
 
 
-def list_file(path: Path, rows: Mapping[Group, int], widths: Mapping[int, int]) -> TensorFile:
-    """An open file for the lists of groups of so many test examples, of so many places at each beam."""
-    kinds: dict[str, np.dtype[Any]] = {"items": np.dtype(np.int32), "log_probs": np.dtype(np.float32)}
-    shapes = {
-        f"{_array_name(group, beam)}.{name}": (kind, (examples, width))
-        for group, examples in rows.items()
-        for beam, width in widths.items()
-        for name, kind in kinds.items()
-    }
-    return TensorFile(path, shapes)
-
-
-def put_lists(file: TensorFile, lists: GroupLists) -> None:
-    """Write the lists of a group, or of a block of it, to their rows of the file; -1 where a list has ended."""
+def add_lists(blocks: dict[str, list[NDArray[Any]]], lists: GroupLists) -> None:
+    """Append the lists of a group, or of its next block, to what ``write_lists`` writes; -1 where a list has ended."""
     for beam, ranking in lists.rankings.items():
         name = _array_name(lists.group, beam)
-        file.put(f"{name}.items", lists.first, ranking.items.astype(np.int32))
-        file.put(f"{name}.log_probs", lists.first, ranking.log_probs.astype(np.float32))
+        blocks.setdefault(f"{name}.items", []).append(ranking.items.astype(np.int32))
+        blocks.setdefault(f"{name}.log_probs", []).append(ranking.log_probs.astype(np.float32))
+
+
+def write_lists(path: Path, blocks: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+    write_tensors({name: np.concatenate(parts) for name, parts in blocks.items()}, path)
 
 
 def read_lists(path: Path) -> Lists:
@@ -191,27 +183,20 @@ def similarity_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
     ]
 
 
-def trec_run(
-    ranking: Ranking, *, ids: Sequence[str] | None = None, tag: str = "genrec_unlearn_bench", first: int = 0
-) -> Iterator[str]:
-    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, counted from ``first``.
+def trec_run(ranking: Ranking, *, tag: str) -> Iterator[str]:
+    """``qid Q0 docno rank score tag``, one line a filled place; the qid is the row's number, the docno the item's.
 
     The score is k + 1 - rank instead of the log-probability: readers of runs sort by score and break ties by the
-    document's name, which would undo our order (ties by item id). ``ids``: names of the items, None for the number.
+    document's name, which would undo our order (ties by item id).
     """
     width = ranking.items.shape[1]
-    for row, items in enumerate(ranking.items.tolist(), start=first):
+    for row, items in enumerate(ranking.items.tolist()):
         for place, item in enumerate(items, start=1):
             if item >= 0:
-                yield f"{row} Q0 {_document(item, ids)} {place} {width + 1 - place} {tag}"
+                yield f"{row} Q0 {item} {place} {width + 1 - place} {tag}"
 
 
-def trec_qrels(targets: IntArray, *, ids: Sequence[str] | None = None, first: int = 0) -> Iterator[str]:
+def trec_qrels(targets: IntArray) -> Iterator[str]:
     """``qid 0 docno 1``, one line a test example."""
-    for row, item in enumerate(targets.tolist(), start=first):
-        yield f"{row} 0 {_document(item, ids)} 1"
-
-
-def _document(item: int, ids: Sequence[str] | None) -> str:
-    # Columns are separated by blanks, so that a blank in an item's own identifier would shift them.
-    return str(item) if ids is None else "_".join(ids[item].split())
+    for row, item in enumerate(targets.tolist()):
+        yield f"{row} 0 {item} 1"

@@ -37,11 +37,10 @@ class ItemFeatures:
 
 def save_embeddings(rows: NDArray[np.float32], folder: Path) -> None:
     """Write one matrix into ``folder``, which exists. OSErrors are the caller's to explain."""
-    with (folder / _FILE).open("wb") as sink:
-        write_tensors({"rows": np.asarray(rows, dtype=np.float32)}, sink)
+    write_tensors({"rows": np.asarray(rows, dtype=np.float32)}, folder / _FILE)
 
 
 def load_embeddings(folder: Path) -> NDArray[np.float32]:
-    """Read what ``save_embeddings`` wrote. A large matrix is backed by the file (see ``tensors.read_tensors``)."""
+    """Read what ``save_embeddings`` wrote."""
     rows: NDArray[np.float32] = read_tensors(folder / _FILE)["rows"]
     return rows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,7 +13,6 @@ from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissi
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
 from genrec_unlearn_bench.progress import launched
-from genrec_unlearn_bench.progress_display import duration
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
@@ -77,20 +75,16 @@ def run_cells(
     """
     several = len({request.backbone for request in requests}) > 1
     cells = [(request, find_finished(request, store)) for request in requests]
-    failed = _refused([request for request, done in cells if done is None], progress, several=several)
+    failed = _refused([request for request, done in cells if done is None], several=several)
     cells = [(request, done) for request, done in cells if not any(request is other for other, _ in failed)]
     finished: list[FinishedRun] = []
     session: SessionCache | None = None
     broken: set[tuple[str, int]] = set()
-    took: dict[tuple[str, bool], list[float]] = {}
     for number, (request, done) in enumerate(cells, start=1):
         if (request.backbone, request.seed) in broken:
             continue
         backbone = f"{request.backbone} · " if several else ""
-        left = _time_left(cells[number - 1 :], took)
-        progress.info(
-            f"[{number}/{len(cells)}] {request.task} · {backbone}{request.method} · seed {request.seed}{left}"
-        )
+        progress.info(f"[{number}/{len(cells)}] {request.task} · {backbone}{request.method} · seed {request.seed}")
         if done is not None:
             progress.info(f"result: from {done.folder}")
             finished.append(done)
@@ -100,11 +94,9 @@ def run_cells(
         from genrec_unlearn_bench.pipeline.stage import SessionCache
 
         session = session or SessionCache()
-        began = time.monotonic()
         try:
             with tracked(request, progress) if tracked else nullcontext(progress) as shown:
                 finished.append(run_cell(request, store, shown, cache=session))
-            took.setdefault(_sort(request), []).append(time.monotonic() - began)
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
@@ -118,29 +110,13 @@ def run_cells(
     return finished, failed
 
 
-def _sort(request: RunRequest) -> tuple[str, bool]:
-    """The same for cells that take about as long: the first rows train, methods do not."""
-    return request.backbone, request.method in FIRST_ROWS
-
-
-def _time_left(
-    cells: Sequence[tuple[RunRequest, FinishedRun | None]], took: Mapping[tuple[str, bool], list[float]]
-) -> str:
-    """`` · about 12 min left``, by the mean of earlier cells of a sort; empty where there are none of one yet."""
-    sorts = [_sort(request) for request, done in cells if done is None]
-    if not sorts or any(sort not in took for sort in sorts):
-        return ""
-    return f" · about {duration(sum(sum(took[sort]) / len(took[sort]) for sort in sorts))} left"
-
-
-def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: bool) -> Failed:
+def _refused(requests: Sequence[RunRequest], *, several: bool) -> Failed:
     """Check requests before the first minute is spent: raise whatever is wrong with the call.
 
     With ``several`` backbones, requests that a backbone cannot serve are returned instead.
     """
     if not requests:
         return []
-    from genrec_unlearn_bench.pipeline.environment import format_version_mismatches
     from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 
     catalogue = Catalogue()
@@ -153,8 +129,6 @@ def _refused(requests: Sequence[RunRequest], progress: Progress, *, several: boo
                 raise
             refused.append((request, fault))
     _check_folder(requests[0].results_dir)
-    if mismatches := format_version_mismatches():
-        progress.info(mismatches)
     return refused
 
 

@@ -164,20 +164,11 @@ def locked_versions() -> dict[str, str]:
 
 def version_mismatches(packages: Iterable[str] = PACKAGES) -> dict[str, tuple[str, str]]:
     """Installed and locked version of the packages where the two differ."""
-    locked = locked_versions()
-    found = {name: (version, locked.get(canonicalize_name(name))) for name, version in versions(packages).items()}
+    found = versions(packages)
+    locked = {name: locked_versions().get(canonicalize_name(name), own) for name, own in found.items()}
     # A local build of the same release (2.13.0+cpu) is the locked version.
-    return {
-        name: (version, lock)
-        for name, (version, lock) in found.items()
-        if lock is not None and version.partition("+")[0] != lock.partition("+")[0]
-    }
-
-
-def format_version_mismatches() -> str:
-    """A line for the user; empty where nothing differs."""
-    found = [f"{name} {own} (lock {locked})" for name, (own, locked) in version_mismatches().items()]
-    return f"environment differs from the lock: {', '.join(found)}" if found else ""
+    differ = [name for name, own in found.items() if own.partition("+")[0] != locked[name].partition("+")[0]]
+    return {name: (found[name], locked[name]) for name in differ}
 
 
 @dataclass

@@ -1,14 +1,12 @@
 """Maps any exception to a user's error: what is wrong, where, and how to fix it.
 
-Only what nobody foresaw is called a fault of the suite. Refusals of the operating system, exhausted memory, input that
-is nested too deeply and exceptions inside the user's own method file are theirs.
+Only what nobody foresaw is called a fault of the suite. Refusals of the operating system, exhausted memory and input
+that is nested too deeply are not; what a user's own method file raises is reported where it is called.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +14,6 @@ from pathlib import Path
 
 from genrec_unlearn_bench.errors import BenchError, OutOfMemory, StorageError
 from genrec_unlearn_bench.files import storage_error
-from genrec_unlearn_bench.registry import FILE_MODULE
-
-_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 _SIGNS = (
     "out of memory",
@@ -45,35 +40,26 @@ def to_user_error(fault: BaseException) -> BenchError:
         return fault
     if is_out_of_memory(fault):
         return BenchError(f"memory is exhausted: {_first_line(fault)}", hint=MEMORY_HINT)
-    refusal = _refusal(fault)
+    if isinstance(fault, RuntimeError) and str(fault).startswith("Symlink loop"):
+        what, where = "a symbolic link leads back to itself", str(fault).partition("'")[2].rstrip("'")
+        return StorageError(what, where=where, hint="remove the link, or choose another place")
+    refusal = storage_error(fault, Path.cwd(), "--cache-dir, --results-dir", verb="read or write")
     if refusal is not None:
         return refusal
-    frames = traceback.extract_tb(fault.__traceback__)
-    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith(FILE_MODULE)}
-    if (frame := next((frame for frame in reversed(frames) if frame.filename in files), None)) is not None:
-        line = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
-        return BenchError(
-            f"the method failed: {line}: {type(fault).__name__}: {_first_line(fault)}",
-            where=f"{frame.filename}:{frame.lineno}",
-            hint="fix the method's file (bench method check tries it on small cases); --debug shows the traceback",
-        )
     if isinstance(fault, OSError) and fault.filename is not None:
         return StorageError(
             f"the system refuses a file: {fault.strerror}",
             where=os.fsdecode(fault.filename),
             hint="check that path, and run it again",
         )
-    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else None
+    frames = traceback.extract_tb(fault.__traceback__)
+    what = f"{type(fault).__name__}: {_first_line(fault)}"
+    hint = "this is a fault of the suite, not of your call: please report it with what --debug shows"
     if isinstance(fault, RecursionError):
-        return BenchError(
-            "the input is nested too deeply to be read",
-            where=place,
-            hint="look for brackets within brackets in the files of this call; --debug shows which was being read",
-        )
+        what = "the input is nested too deeply to be read"
+        hint = "look for brackets within brackets in the files of this call; --debug shows which was being read"
     return BenchError(
-        f"{type(fault).__name__}: {_first_line(fault)}",
-        where=place,
-        hint="this is a fault of the suite, not of your call: please report it with what --debug shows",
+        what, where=f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else None, hint=hint
     )
 
 
@@ -101,20 +87,5 @@ def enough_memory(work: str, *, device: str) -> Iterator[None]:
         ) from fault
 
 
-def _refusal(fault: BaseException) -> StorageError | None:
-    """A refusal of the file system that is known by its code."""
-    if isinstance(fault, RuntimeError) and str(fault).startswith("Symlink loop"):
-        return StorageError(
-            "a symbolic link leads back to itself",
-            where=str(fault).partition("'")[2].rstrip("'") or None,
-            hint="remove the link, or choose another place",
-        )
-    # Only some codes say that it happened in writing.
-    writing = not isinstance(fault, OSError) or fault.errno in _OF_WRITING
-    verb = "write" if writing else "read or write"
-    return storage_error(fault, Path.cwd(), "--cache-dir, --results-dir", verb=verb)
-
-
 def _first_line(fault: BaseException) -> str:
-    text = str(fault).strip()
-    return text.splitlines()[0] if text else "no details"
+    return str(fault).strip().partition("\n")[0] or "no details"

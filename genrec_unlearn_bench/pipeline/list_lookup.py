@@ -6,9 +6,9 @@ run is; what is missing is not computed here, as that may take hours: the error 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -76,50 +76,25 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
     return load_dataset(_stage(record, "dataset", "dataset", store).path)
 
 
-class Exported(NamedTuple):
-    """A file, its number of lines, and the number of test examples of its group."""
+def trec_files(found: RunLists) -> Iterator[tuple[str, str]]:
+    """Name and text of ``<group>.qrels``, and of ``<group>.beam<beam>.run`` for every beam; nothing for a group without
+    examples.
 
-    name: str
-    text: str
-    lines: int
-    queries: int
-
-
-def _exported(name: str, lines: Iterator[str], queries: int) -> Exported:
-    written = list(lines)
-    return Exported(name, "".join(f"{line}\n" for line in written), len(written), queries)
-
-
-def trec_files(found: RunLists, ids: Sequence[str] | None) -> Iterator[Exported]:
-    """``<group>.qrels``, and ``<group>.beam<beam>.run`` for every beam; nothing for a group without examples.
-
-    The query of a line is the row of the group's test example, which is the same in all runs of a task. Items are
-    written as ``ids`` (``check_names`` first), or by their row numbers.
+    The query of a line is the row of the group's test example, which is the same in all runs of a task; items are the
+    dataset's row numbers.
     """
     cell = found.record.cell
-    # The columns are separated by blanks.
-    tag = "_".join(f"{cell.method}-{cell.scale}-seed{cell.seed}-{found.record.key[:10]}".split())
-    written: set[Group] = set()
-    for (group, beam), ranking in found.rankings.items():
+    tag = f"{cell.method}-{cell.scale}-seed{cell.seed}-{found.record.key[:10]}"
+    for group in dict.fromkeys(group for group, _ in found.rankings):
         targets = found.targets(group)
-        if not len(targets):
-            continue
-        if group not in written:
-            written.add(group)
-            yield _exported(f"{group.value}.qrels", trec_qrels(targets, ids=ids), len(targets))
-        yield _exported(f"{group.value}.beam{beam}.run", trec_run(ranking, ids=ids, tag=tag), len(targets))
+        if len(targets):
+            yield f"{group.value}.qrels", _text(trec_qrels(targets))
+            for beam in BEAMS:
+                yield f"{group.value}.beam{beam}.run", _text(trec_run(found.rankings[group, beam], tag=tag))
 
 
-def check_names(ids: Sequence[str]) -> None:
-    """Raises UsageError where identifiers clash or vanish as a column of a TREC file, which cannot hold blanks."""
-    seen: dict[str, str] = {}
-    for name in ids:
-        column = "_".join(name.split())
-        if not column or column in seen:
-            clash = f"{seen[column]!r} and {name!r} would both be {column!r}" if column else f"{name!r} is blank"
-            what = f"the dataset's own item ids cannot be written to a TREC file: {clash}"
-            raise UsageError(what, hint="give the items other ids")
-        seen[column] = name
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _stage(record: RunRecord, name: str, what: str, store: StageStore) -> StoredStage:

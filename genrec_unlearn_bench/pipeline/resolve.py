@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.backbones import load_backbone
 from genrec_unlearn_bench.backbones.backbone import Backbone
 from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
-from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
@@ -46,9 +45,6 @@ LARGE_ENCODER = "sentence-transformers/sentence-t5-base"
 """TIGER's text encoder, TRACER names none. It has to be downloaded: small scales, and the demo, take TF-IDF."""
 
 DEMO = "demo"
-
-MOST_SHADOW_PARAMETERS = 100_000_000
-"""Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times for one metric."""
 
 _SHARED = attrgetter(*(RunRequest.model_fields.keys() - {"method", "method_set", "ruleset", "seed"}))
 """Fields of a request that all methods and seeds of a grid may have in common."""
@@ -210,7 +206,9 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     suite = find_suite(request.suite, request.measure)
     encoder = request.encoder or ("tfidf" if of_demo or scale in (Scale.SMOKE, Scale.SMALL) else LARGE_ENCODER)
     device = resolve_device(request.device)
-    resolved = ResolvedRequest(
+    if request.shadows:
+        _check_shadows(request, suite)
+    return ResolvedRequest(
         request=request.model_copy(update={"scale": scale.value}),
         task=task,
         dataset=find_dataset(task.dataset, request.data_dir),
@@ -231,9 +229,6 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
         precision=precision(device) if device.startswith("cuda") else "",
     )
-    if request.shadows:
-        _check_shadows(resolved)
-    return resolved
 
 
 def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) -> dict[str, StrictModel]:
@@ -248,36 +243,16 @@ def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) ->
     }
 
 
-def _check_shadows(resolved: ResolvedRequest) -> None:
-    """Refuse shadow models that cannot be had. The size of a network from scratch shows once the original is there."""
-    shadows, config = resolved.request.shadows, resolved.backbone_config
-    pretrained = config.checkpoint if isinstance(config, MiniOneRecConfig) else None
+def _check_shadows(request: RunRequest, suite: Suite) -> None:
+    """Refuse shadow models that cannot be had. The size of their network shows once the original is there."""
     faults = (
-        (
-            shadows < LEAST or shadows % 2,
-            f"shadow models come in pairs, at least {LEAST} of them, and {shadows} were asked for",
-            "use --shadows 8, say",
-        ),
-        (
-            resolved.request.requests > 1,
-            "shadow models follow one request, and the forget set is divided into several",
-            "leave out --shadows or --requests",
-        ),
-        (
-            not resolved.suite.holdout,
-            f"shadow models belong to the suite 'full', and the suite is {resolved.suite.name!r}",
-            "use --suite full, or leave out --shadows",
-        ),
-        (
-            pretrained is not None,
-            f"the recommender is made of the language model {pretrained}, and shadow models are trained of up to "
-            f"{MOST_SHADOW_PARAMETERS / 1e6:.0f} million parameters",
-            "leave out --shadows, or train from scratch (--set-backbone checkpoint=null)",
-        ),
+        (request.shadows < LEAST or request.shadows % 2, f"they come in pairs, at least {LEAST}"),
+        (request.requests > 1, "they follow one request, and --requests divides the forget set"),
+        (not suite.holdout, f"they belong to the suite 'full', and the suite is {suite.name!r}"),
     )
-    for wrong, what, hint in faults:
-        if wrong:
-            raise UsageError(what, hint=hint)
+    if found := [text for wrong, text in faults if wrong]:
+        what = f"{request.shadows} shadow models cannot be trained: {'; '.join(found)}"
+        raise UsageError(what, hint="use --suite full --shadows 8, say, or leave out --shadows")
 
 
 def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] | None, MethodConfig, str]:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -43,10 +42,6 @@ LOSSES = "losses.jsonl"
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements"
 
-PLACES = (Path("results"), Path("leaderboard/results"), Path("leaderboard/submissions"))
-"""Where runs are looked for by key."""
-
-_KEY = re.compile(r"[0-9a-f]{4,64}")
 _KEY_DIGITS = 10
 """Digits of the key in a folder's name."""
 
@@ -157,43 +152,16 @@ def read_record(folder: Path) -> RunRecord:
     return record
 
 
-def names_a_run(text: str) -> bool:
-    """Whether a text can only mean a run: a path, or hexadecimal digits."""
-    return "/" in text or text.endswith(".json") or Path(text).is_dir() or _KEY.fullmatch(text) is not None
-
-
-def find_run(text: str, places: Sequence[Path] = PLACES) -> Path:
-    """Find the folder of a run by its folder, its ``result.json``, or the beginning of its key. Raises UsageError."""
-    path = Path(text)
-    if path.is_file():
-        path = path.parent
-    if path.is_dir():
-        if not (path / RECORD).is_file():
-            inside = sorted(path.rglob(RECORD))
-            raise UsageError(
-                f"the folder holds no {RECORD}" + (f", and {len(inside)} folders below it do" if inside else ""),
-                where=str(path),
-                hint=f"name one of them, such as {inside[0].parent}" if inside else "name the folder of one run",
-            )
-        return path
-    if not _KEY.fullmatch(text):
+def find_run(path: Path) -> Path:
+    """The folder of a run, named by itself or by its ``result.json``. Raises UsageError."""
+    folder = path.parent if path.is_file() else path
+    if not (folder / RECORD).is_file():
         raise UsageError(
-            f"there is no run {text!r}", hint="name its folder, its result.json, or four digits of its key"
+            f"there is no run: the folder holds no {RECORD}",
+            where=str(folder),
+            hint="name the folder of one run, <results>/<task>/<backbone>/<method>/<scale>-seed<seed>-<key>",
         )
-    found = [path.parent for place in places if place.is_dir() for path in sorted(place.rglob(RECORD))]
-    # Two places may be one folder, as ``results`` and its absolute path.
-    folders = {folder.resolve(): folder for folder in reversed(found)}.values()
-    matching = [folder for folder in reversed(folders) if folder.name.rpartition("-")[2].startswith(text[:_KEY_DIGITS])]
-    if not matching:
-        raise UsageError(
-            f"no run's key begins with {text!r}",
-            where=", ".join(map(str, places)),
-            hint="name its folder, or look elsewhere: --results-dir",
-        )
-    if len(matching) > 1:
-        listing = "".join(f"\n  - {folder}" for folder in matching[:8])
-        raise UsageError(f"{len(matching)} runs have a key that begins with {text!r}:{listing}", hint="name one")
-    return matching[0]
+    return folder
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,13 +75,11 @@ def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, se
     resolved = resolve(request)
     context = StageContext(store, progress, device=resolved.device)
     data, sids, _, _ = recommender_stages(resolved, progress)
+    if not served:
+        sids = TrainingStages(resolved, data).sids()
     with determinism(resolved.threads):
-        if not served:
-            sids = TrainingStages(resolved, data).sids()
-        for stage in (*data.values(), sids):
-            materialise(stage, context)
-        table, items = context.load(sids), context.load(data["dataset"]).items
-        split = context.load(data["task"])
+        table = context.load(sids)
+        items, split = context.load(data["dataset"]).items, context.load(data["task"])
     categories = [path[-1] if path else "" for path in items.categories]
     return health(table, items_by_concept=split.items, brands=items.brands, categories=categories)
 
@@ -119,26 +117,19 @@ def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> FinishedRun:
     metrics = _metrics(own, inputs, extra) if own.measured else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else ExtraMetrics()
     metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
-    faults = check_invariants(metrics)
-    if faults:
-        listing = "".join(f"\n  - {fault}" for fault in faults[:10])
+    if faults := check_invariants(metrics):
+        listing = "".join(f"\n  - {fault}" for fault in faults)
         raise BenchError(
-            f"the result breaks {len(faults)} invariants and was not written:{listing}",
+            f"the result breaks invariants and was not written:{listing}",
             hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
         )
     tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
     record = build_record(resolved, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
-    if process_index() > 0:
-        return FinishedRun(record, result_folder(resolved.request.results_dir, record))
-    folder = write_result(
-        resolved.request.results_dir,
-        record,
-        prepared.split.manifest,
-        per_user=own.per_user,
-        losses=inputs.stored("row").path / LOSSES,
-        tables=tables,
-    )
-    return FinishedRun(record, folder)
+    root = resolved.request.results_dir
+    if process_index() == 0:
+        losses = inputs.stored("row").path / LOSSES
+        write_result(root, record, prepared.split.manifest, per_user=own.per_user, losses=losses, tables=tables)
+    return FinishedRun(record, result_folder(root, record))
 
 
 def _oracle_roles(inputs: Inputs) -> list[str]:
@@ -149,9 +140,8 @@ def _metrics(own: Scores, inputs: Inputs, extra: ExtraMetrics) -> tuple[MetricVa
     before, oracles = inputs["scores of original"], [inputs[f"scores of {role}"] for role in _oracle_roles(inputs)]
     values = (*own.values, *extra.values)
     further = extra.oracles or [()] * len(oracles)
-    tables = None
-    if own.per_user is not None and before.per_user is not None:
-        tables = (read_per_user(own.per_user), read_per_user(before.per_user))
+    both = own.per_user, before.per_user
+    tables = (read_per_user(both[0]), read_per_user(both[1])) if both[0] and both[1] else None
     return (
         *values,
         *change_from_original(own.values, before.values, tables=tables),
@@ -194,7 +184,6 @@ FREE_ROWS = ("original", "popularity", "sasrec")
 
 
 def cost_of(resolved: ResolvedRequest, inputs: Inputs) -> Cost:
-    """Cost of the row by itself, and of the choice of its configuration before."""
     retrain = float(inputs.stored("retrain").facts["seconds"]) if "retrain" in inputs else None
     row, choice = inputs.stored("row"), resolved.source.choice
     free, notes = resolved.entry.name in FREE_ROWS, read_notes(row.path)
@@ -220,7 +209,7 @@ def build_record(
     cost: Cost,
     tables: Mapping[str, bytes],
 ) -> RunRecord:
-    """The record of one run, from the inputs of its stage ``result`` and the written tables of measurements."""
+    """The record of one run, from the inputs of its stage ``result``."""
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
     return RunRecord(

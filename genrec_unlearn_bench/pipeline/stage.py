@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,12 +26,9 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.store.manifest import StoredStage
     from genrec_unlearn_bench.store.store import StageStore
 
-Compute = Callable[[Any, Any, Path], Mapping[str, Any] | None]
-"""Called with the ``StageContext``, the stage's ``Inputs`` and the folder to write into. May return facts about the
-computation (seconds, memory), which the manifest keeps and no digest covers."""
-
-Load = Callable[[Any, Path], Any]
-"""Called with the stage's ``Inputs`` and its folder."""
+Compute = Callable[["StageContext", "Inputs", Path], Mapping[str, Any] | None]
+"""Writes into the folder; may return facts (seconds, memory), which the manifest keeps and no digest covers."""
+Load = Callable[["Inputs", Path], Any]
 
 _NOTES = "notes.json"
 
@@ -47,7 +45,7 @@ class Stage:
         config: All settings, defaults filled in. Configuration models stand for their fields.
         inputs: Upstream stages by role.
         files: Digests of outside content: dataset files, a checkpoint, a method's source file.
-        load: Reads the artefact, which need not repeat what the inputs hold; by default its folder.
+        load: Reads the artefact; by default its folder.
         seed: Of torch's global generator (dropout) around ``compute``, derived with the stage's name; None where
             nothing is drawn from it. Part of the key through ``config`` where it matters.
         keep: Keep the loaded object in memory for the session; only for what nobody changes.
@@ -115,17 +113,17 @@ class StageLog(Progress):
     """Steps and notes of one stage; what is to be shown goes to the run's progress, ``outer``."""
 
     def write(self, folder: Path) -> None:
-        """Write ``losses.jsonl`` and ``notes.json``; numbers that JSON does not have become null."""
-        lines = ({"stage": step.stage, "step": step.step, "losses": _finite(step.losses)} for step in self.steps)
+        lines = [{"stage": step.stage, "step": step.step, "losses": step.losses} for step in self.steps]
         steps = len(self.steps) if self.optimiser_steps is None else self.optimiser_steps
-        write_log(folder, lines, {"diverged": self.diverged, "steps": steps, "notes": _finite(self.notes)})
+        write_log(folder, lines, {"diverged": self.diverged, "steps": steps, "notes": self.notes})
 
 
 def write_log(folder: Path, lines: Iterable[Mapping[str, Any]], notes: Mapping[str, Any]) -> None:
-    """Write ``losses.jsonl``, one line a step with ``stage``, ``step`` and ``losses``, and ``notes.json``."""
-    text = "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines)
+    """Write ``losses.jsonl``, one line a step with ``stage``, ``step`` and ``losses``, and ``notes.json``; numbers that
+    JSON does not have become null."""
+    text = "".join(f"{json.dumps(_finite(line), allow_nan=False)}\n" for line in lines)
     (folder / LOSSES).write_text(text, encoding="utf-8")
-    write_json(folder / _NOTES, notes)
+    write_json(folder / _NOTES, _finite(notes))
 
 
 def read_notes(folder: Path) -> dict[str, Any]:
@@ -135,7 +133,6 @@ def read_notes(folder: Path) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for every number that JSON does not have."""
     if isinstance(value, Mapping):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -147,8 +144,7 @@ def _finite(value: Any) -> Any:
 class SessionCache:
     """Stages and loaded objects of one session, so that ten methods in one call read the dataset once.
 
-    Only what nobody changes is kept: datasets, splits, features, SID tables. Recommenders are loaded anew each time, as
-    a method that forgets to clone would otherwise spoil the next one's original.
+    Recommenders are loaded anew each time: a method that forgets to clone would spoil the next one's original.
     """
 
     stages: dict[str, StoredStage] = field(default_factory=dict)
@@ -157,14 +153,10 @@ class SessionCache:
 
 @dataclass(eq=False)
 class StageContext:
-    """Context of one run: store, progress, in-memory cache.
+    """Context of one run: store, progress, in-memory cache, and keys of the stages that this run ``made``.
 
     Where a launcher started several processes, all of them run the same stages in step: the first owns the store, so
     what it finds or misses holds for all, and a stage is computed by the first alone unless it is ``distributed``.
-
-    Attributes:
-        made: Keys of the stages that this run computed.
-        _alone: Whether this is the first process, computing a stage that the others wait for.
     """
 
     store: StageStore
@@ -173,6 +165,7 @@ class StageContext:
     device: str = "cpu"
     made: set[str] = field(default_factory=set)
     _alone: bool = False
+    """Whether this is the first process, computing a stage that the others wait for."""
 
     @cached_property
     def processes(self) -> Processes:
@@ -197,10 +190,8 @@ class StageContext:
 
     def make(self, stage: Stage) -> StoredStage:
         """Compute a stage whose inputs are there, and store it."""
-        if self._in_step:
-            made = self._made_in_step(stage)
-        else:
-            made = self.store.make(stage.name, stage.key, stage.recipe, partial(self._compute, stage))
+        make = partial(self.store.make, stage.name, stage.key, stage.recipe)
+        made = self._made_in_step(stage, make) if self._in_step else make(partial(self._compute, stage))
         if not made.cached:
             self.made.add(stage.key)
         self.cache.stages[stage.key] = replace(made, cached=True)
@@ -215,11 +206,7 @@ class StageContext:
         """The object that a stored stage holds; torch's global generator is left as it was."""
 
         def load() -> Any:
-            if stage.seed is None:
-                return stage.load(Inputs(stage, self), self.stored(stage).path)
-            import torch
-
-            with torch.random.fork_rng():
+            with _forked(stage):
                 return stage.load(Inputs(stage, self), self.stored(stage).path)
 
         return self.remember(f"{stage.name}/{stage.key}", load) if stage.keep else load()
@@ -241,7 +228,6 @@ class StageContext:
         return found
 
     def _seen(self, stage: Stage) -> StoredStage:
-        """The stage that the first process has stored."""
         found = self._look_up(stage)
         if found is None:
             raise StorageError(
@@ -252,19 +238,17 @@ class StageContext:
         return found
 
     def _compute(self, stage: Stage, folder: Path) -> Mapping[str, Any] | None:
-        inputs = Inputs(stage, self)
-        with self.progress.computing(stage.name):
-            if stage.seed is None:
-                return stage.compute(self, inputs, folder)
-            import torch
+        memory = enough_memory(f"the stage {stage.name!r}", device=self.device)
+        with self.progress.computing(stage.name), _forked(stage), memory:
+            if stage.seed is not None:
+                import torch
 
-            # Dropout has no generator of its own. Set for each stage, its outcome does not depend on which others were
-            # found in the store.
-            with torch.random.fork_rng(), enough_memory(f"the stage {stage.name!r}", device=self.device):
+                # Dropout has no generator of its own. Set for each stage, its outcome does not depend on which others
+                # were found in the store.
                 torch.manual_seed(derive(stage.seed, "stage", stage.name))
-                return stage.compute(self, inputs, folder)
+            return stage.compute(self, Inputs(stage, self), folder)
 
-    def _made_in_step(self, stage: Stage) -> StoredStage:
+    def _made_in_step(self, stage: Stage, make: Callable[..., StoredStage]) -> StoredStage:
         """Make a stage in several processes: the first writes, and what others compute along is thrown away.
 
         A process that fails does not say so to the others: it ends, and the launcher ends them.
@@ -286,9 +270,18 @@ class StageContext:
             finally:
                 self._alone = False
 
-        made = self.store.make(stage.name, stage.key, stage.recipe, compute)
+        made = make(compute)
         processes.agree(False)
         return made
+
+
+def _forked(stage: Stage) -> AbstractContextManager[None]:
+    """Keep torch's global generator, which stages with a seed draw from."""
+    if stage.seed is None:
+        return nullcontext()
+    import torch
+
+    return torch.random.fork_rng()
 
 
 class Inputs:
@@ -302,7 +295,6 @@ class Inputs:
         return role in self.stage.inputs
 
     def __getitem__(self, role: str) -> Any:
-        """The loaded input. Drawing weights to load it leaves torch's generator as it was."""
         return self.context.load(self.stage.inputs[role])
 
     def stored(self, role: str) -> StoredStage:

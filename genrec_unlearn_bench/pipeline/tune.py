@@ -55,9 +55,8 @@ class TuningRequest(StrictModel):
         """The command line that repeats this tuning."""
         run = self.run.model_copy(update={"scale": scale})
         words = run.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "threads")
-        for seed in self.seeds:
-            words += ["--seed", str(seed)]
-        return shlex.join([*words, "--trials", str(self.trials)])
+        seeds = [word for seed in self.seeds for word in ("--seed", str(seed))]
+        return shlex.join([*words, *seeds, "--trials", str(self.trials)])
 
 
 class Tuned(NamedTuple):
@@ -113,8 +112,6 @@ def tune(
 
 def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
     data, sids, original, _ = recommender_stages(resolved, context.progress)
-    for stage in (*data.values(), sids):
-        materialise(stage, context)
     split = context.load(data["task"])
     for part, examples in (("forget", split.valid.forget), ("retain", split.valid.retain)):
         if not len(examples):
@@ -123,10 +120,6 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
                 where=resolved.task.name,
                 hint="use a task with validation examples on both sides, or run with --ruleset default or fixed",
             )
-    if context.find(original) is None:
-        context.progress.info(
-            f"the original at the tuning seed {resolved.seed} is trained first: tuning has seeds of its own"
-        )
     scores = _validated(resolved, data, sids, original, context)
     if scores["not_finite"]:
         raise CorruptArtefact(
@@ -146,9 +139,7 @@ def _measured(seed: int, scores: Mapping[str, Any], **fields: Any) -> Measured:
 def _validated(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage, context: StageContext
 ) -> Mapping[str, Any]:
-    stage = validate_stage(resolved, data, model, sids)
-    materialise(stage, context)
-    scores: Mapping[str, Any] = context.load(stage)
+    scores: Mapping[str, Any] = context.load(validate_stage(resolved, data, model, sids))
     return scores
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
@@ -76,12 +76,12 @@ def _plain_model(model: BaseModel, place: str) -> Any:
 
 def canonical(value: object) -> str:
     """Sorted, compact, ASCII JSON of ``plain(value)``; floats by ``repr``. Raises ValueError as ``plain`` does."""
-    return _text(plain(value))
+    return _ENCODER.encode(plain(value))
 
 
 def content_key(recipe: Mapping[str, Any]) -> str:
     """The key of a recipe, 64 hex digits. The recipe's values are plain already: keys are made by the thousand."""
-    text = _text({"key_version": KEY_VERSION, **recipe})
+    text = _ENCODER.encode({"key_version": KEY_VERSION, **recipe})
     return hashlib.blake2b(text.encode("ascii"), digest_size=32).hexdigest()
 
 
@@ -102,7 +102,7 @@ def _shown(leaves: Mapping[str, object], name: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-class StageManifest(StrictModel):
+class StageManifest(StrictModel, extra="ignore"):
     """The manifest of a stored stage."""
 
     stage: str
@@ -113,27 +113,25 @@ class StageManifest(StrictModel):
     """Wall-clock of the computation."""
     files: dict[str, str]
     """Relative path -> blake2b-256."""
-    facts: dict[str, Any] = Field(default_factory=dict)
+    facts: dict[str, Any]
     """Facts about the computation (time, memory); no digest or key depends on them."""
-    size: int = 0
+    size: int
     """Bytes of all files together."""
-    backbone: str = ""
-    """Name of the backbone, where the stage's configuration names one."""
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...]
     """Keys of the stages it was made from."""
     recipe_digest: str
     """blake2b-256 of ``key.json``."""
     seal: str = ""
     """blake2b-256 of this file with an empty seal."""
 
-    def text(self) -> str:
-        return json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
-    def sealed(self) -> StageManifest:
-        """This manifest with its seal set."""
-        unsealed = self.model_copy(update={"seal": ""})
-        seal = hashlib.blake2b(unsealed.text().encode("utf-8"), digest_size=32).hexdigest()
-        return unsealed.model_copy(update={"seal": seal})
+def _sealed(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a manifest, its seal set."""
+
+    def text(seal: str) -> bytes:
+        return (json.dumps({**content, "seal": seal}, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+    return text(hashlib.blake2b(text(""), digest_size=32).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -164,11 +162,10 @@ def write_manifest(
         files=files,
         facts=dict(facts),
         size=sum(path.stat().st_size for path in paths),
-        backbone=_backbone(recipe.get("config")),
         inputs=tuple(dict.fromkeys(recipe.get("inputs", {}).values())),
         recipe_digest=file_digest(folder / KEY_FILE),
-    ).sealed()
-    (folder / MANIFEST).write_text(manifest.text(), encoding="utf-8")
+    )
+    (folder / MANIFEST).write_bytes(_sealed(manifest.model_dump(mode="json")))
     return manifest
 
 
@@ -180,14 +177,13 @@ def read_manifest(folder: Path) -> StageManifest:
     path = folder / MANIFEST
     try:
         content = path.read_bytes()
-        manifest = StageManifest.model_validate_json(content)
+        fields = json.loads(content)
+        manifest, sealed = StageManifest.model_validate(fields), _sealed(fields)
     except OSError as fault:
         raise _unreadable(fault, path, folder) from fault
-    except ValidationError as fault:
-        raise CorruptArtefact(
-            f"the manifest does not fit its schema: {fault.errors()[0]['msg']}", where=str(folder)
-        ) from None
-    if manifest.text().encode("utf-8") != content or manifest.sealed() != manifest:
+    except (ValueError, RecursionError) as fault:
+        raise CorruptArtefact(f"the manifest cannot be read: {fault}", where=str(folder)) from None
+    if sealed != content:
         raise CorruptArtefact("the manifest does not match its seal", where=str(folder))
     return manifest
 
@@ -204,8 +200,6 @@ def verified(folder: Path, name: str, key: str) -> StoredStage:
             raise _unreadable(fault, folder / relative, folder) from fault
         if actual != digest:
             raise CorruptArtefact(f"{relative} does not match its digest", where=str(folder))
-    if folder_digest(manifest.files) != manifest.digest:
-        raise CorruptArtefact("the manifest does not match its digest", where=str(folder))
     return StoredStage(name, folder, key, manifest.digest, manifest.seconds, True, manifest.facts)
 
 
@@ -231,18 +225,7 @@ def _unreadable(fault: OSError, path: Path, folder: Path) -> Exception:
     return storage_error(fault, path, "--cache-dir", verb="read") or fault
 
 
-def _backbone(config: object) -> str:
-    """The backbone that a configuration names, directly or as the ``name`` of a mapping."""
-    found = config.get("backbone") if isinstance(config, Mapping) else None
-    name = found.get("name") if isinstance(found, Mapping) else found
-    return name if isinstance(name, str) else ""
-
-
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _text(value: object) -> str:
-    return _ENCODER.encode(value)
 
 
 def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:

@@ -5,28 +5,24 @@ is checked when a stage is read, and a damaged stage is moved to ``quarantine/``
 full disk or a damaged file the same command goes on where it stopped. Stages that are missing are looked up in a
 second, read-only store (``$GENREC_UNLEARN_BENCH_SHARED_CACHE``), if there is one.
 
-Locks end with their owner. On network file systems without ``flock`` a lock is a record that its owner renews every
-half minute and that is void after a minute and a half (``filelock.SoftReadWriteLock``, which needs hard links). No
-result depends on a lock: two processes that held one would only do the same work twice.
+Locks are the operating system's and end with their owner; on file systems without them filelock falls back to a file
+that names its owner. No result depends on a lock: two processes that held one would only do the same work twice.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from genrec_unlearn_bench.errors import CorruptArtefact, StorageError
-from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, make_folder, storage_error
+from genrec_unlearn_bench.files import atomic_folder, draft_prefix, guarded, storage_error
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import (
     MANIFEST,
@@ -38,28 +34,15 @@ from genrec_unlearn_bench.store.manifest import (
     write_manifest,
 )
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
 CACHE_VARIABLE = "GENREC_UNLEARN_BENCH_CACHE"
 SHARED_VARIABLE = "GENREC_UNLEARN_BENCH_SHARED_CACHE"
 OPTION = f"--cache-dir or ${CACHE_VARIABLE}"
 
 STAGES = "stages"
 """Folder of a store that holds its stages."""
-_NOT_STAGES = frozenset({STAGES, "quarantine", "unfinished", "sweeps", "embeddings", "pulling"})
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_SHORT = re.compile(r"[0-9a-f]{2}")
-_KEY = re.compile(r"[0-9a-f]{64}")
 
 ACCESS_RESOLUTION = 60.0
 """Seconds after which another reading of a stage is noted (as its folder's time)."""
-
-RENEWED = 30.0
-"""Seconds between two renewals of a lock without ``flock``; after three missed ones it is taken over."""
-
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-_NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL})
 
 Compute = Callable[[Path], Mapping[str, Any] | None]
 """Writes a stage's files into a folder; may return facts about the computation for the manifest (time, memory)."""
@@ -73,15 +56,6 @@ def default_cache() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("genrec-unlearn-bench")
 
 
-class Quarantined(NamedTuple):
-    """A damaged stage that was moved to ``path``."""
-
-    name: str
-    key: str
-    what: str
-    path: Path
-
-
 class StageStore:
     """Stages by name and key under one root folder, which is made on the first write.
 
@@ -93,8 +67,8 @@ class StageStore:
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
         self.root = root
-        self.quarantined: list[Quarantined] = []
-        """Damaged stages that this store has moved aside."""
+        self.quarantined: list[str] = []
+        """A line for each damaged stage that this store has moved aside."""
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
@@ -167,7 +141,7 @@ class StageStore:
         folder = self.folder(name, key)
         waiting = f"waiting for another process that is computing the stage {name!r}"
         with guarded(folder, OPTION):
-            make_folder(folder.parent)
+            folder.parent.mkdir(parents=True, exist_ok=True)
             with held(folder, waiting=partial(self._progress.info, waiting)):
                 # Another process may have finished it while this one waited.
                 if (found := self.find(name, key)) is not None:
@@ -179,16 +153,9 @@ class StageStore:
                     began = time.perf_counter()
                     facts = compute(draft) or {}
                     seconds = time.perf_counter() - began
-                    write_manifest(draft, name, key, recipe, seconds=seconds, facts=facts)
+                    made = write_manifest(draft, name, key, recipe, seconds=seconds, facts=facts)
                 shutil.rmtree(self.work(name, key), ignore_errors=True)
-        computed = self.find(name, key)
-        if computed is None:
-            raise CorruptArtefact(
-                f"the stage {name!r} was damaged while it was written",
-                where=str(folder),
-                hint="check the disk, or choose another place with --cache-dir",
-            )
-        return replace(computed, cached=False)
+        return StoredStage(name, folder, key, made.digest, made.seconds, False, made.facts)
 
     def quarantine(self, name: str, key: str, fault: CorruptArtefact) -> None:
         """Move a damaged stage to ``quarantine/``. Raises CorruptArtefact where that cannot be done."""
@@ -206,8 +173,8 @@ class StageStore:
                 hint="have its owner remove that folder, or choose a cache of your own with --cache-dir and read this "
                 f"one through ${SHARED_VARIABLE}",
             ) from refusal
-        self.quarantined.append(Quarantined(name, key, fault.what, place))
-        self._progress.info(f"warning: the stored stage {name!r} is damaged ({fault.what}); moved to {place}")
+        self.quarantined.append(f"the stored stage {name!r} was damaged ({fault.what})")
+        self._progress.info(f"warning: {self.quarantined[-1]}; moved to {place}")
 
     def _present(self, name: str, key: str) -> Path | None:
         for root in self._roots:
@@ -233,7 +200,7 @@ class StageStore:
 def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Iterator[None]:
     """Hold the lock of a target inside the block; ``waiting`` is called once if somebody else has it.
 
-    Raises StorageError where the file system has no locks at all, OSError where it refuses the file.
+    Raises OSError where the file system refuses the file.
     """
     release = try_lock(target)
     if release is None:
@@ -249,18 +216,14 @@ def held(target: Path, *, waiting: Callable[[], None], poll: float = 0.1) -> Ite
 def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable[[], None] | None:
     """Take the lock of a target; returns a function that releases it, or None where somebody else has it."""
     # Imported here: it imports asyncio, and a run whose result is there needs no lock.
-    from filelock import Timeout
+    from filelock import FileLock, Timeout
 
-    path = _lock_path(target)
-    lock = _system_lock(path)
+    path = target.parent / f".{target.name}.lock"
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=timeout, poll_interval=poll)
     except Timeout:
         return None
-    except OSError as fault:
-        if fault.errno not in _NO_FLOCK:
-            raise
-        return _renewed_lock(path, timeout=timeout, poll=poll)
 
     def release() -> None:
         # While it is held: a process that opened the file before finds it without a name, and opens another.
@@ -269,16 +232,6 @@ def try_lock(target: Path, *, timeout: float = 0, poll: float = 0.1) -> Callable
         lock.release()
 
     return release
-
-
-def is_free(target: Path) -> bool:
-    """Whether nobody has the lock of a target at this moment."""
-    path = _lock_path(target)
-    if not path.exists() and not path.with_suffix(".lock.rw").exists():
-        return True
-    if (release := try_lock(target)) is not None:
-        release()
-    return release is not None
 
 
 def _is_there(path: Path | str) -> bool:
@@ -292,71 +245,7 @@ def _is_there(path: Path | str) -> bool:
     return True
 
 
-def _lock_path(target: Path) -> Path:
-    return target.parent / f".{target.name}.lock"
-
-
-def _system_lock(path: Path) -> BaseFileLock:
-    from filelock import FileLock
-
-    # Without the fallback of filelock itself: its soft lock cannot tell that an owner on another machine is gone.
-    return FileLock(path, fallback_to_soft=False)
-
-
-def _renewed_lock(path: Path, *, timeout: float, poll: float) -> Callable[[], None] | None:
-    from filelock import SoftFileLockProtocolError, SoftReadWriteLock, Timeout
-
-    lock = SoftReadWriteLock(path, heartbeat_interval=RENEWED, poll_interval=poll, is_singleton=False)
-    try:
-        lock.acquire_write(timeout=timeout)
-    except Timeout:
-        lock.close()
-        return None
-    except (SoftFileLockProtocolError, OSError) as fault:
-        lock.close()
-        if isinstance(fault, OSError) and fault.errno not in _NO_LINKS:
-            raise
-        raise StorageError(
-            f"this file system has neither locks nor hard links: {fault}",
-            where=str(path.parent),
-            hint="choose a cache on another file system (--cache-dir)",
-        ) from fault
-
-    def release() -> None:
-        lock.release()
-        lock.close()
-
-    return release
-
-
 def stage_folders(root: Path) -> Iterator[tuple[str, Path]]:
-    """Kind and folder of every stage, sorted."""
-    for kind in _folders(root / STAGES, _NAME):
-        for short in _folders(kind, _SHORT):
-            for folder in _folders(short, _KEY):
-                yield kind.name, folder
-
-
-def old_stages(root: Path) -> list[Path]:
-    """Stages in the layout of an older recipe, ``<root>/<kind>/<key[:2]>/<key>/``. Nothing reads them any more."""
-    kinds = [folder for folder in _folders(root, _NAME) if folder.name not in _NOT_STAGES]
-    return [folder for kind in kinds for short in _folders(kind, _SHORT) for folder in _folders(short, _KEY)]
-
-
-def old_store_notice(root: Path) -> str | None:
-    """One line for the user where a cache holds stages of an older recipe."""
-    number = len(old_stages(root))
-    if not number:
-        return None
-    return f"the cache holds {number} stages of an older recipe, which are not read: bench cache gc --old removes them"
-
-
-def _folders(place: Path, pattern: re.Pattern[str]) -> list[Path]:
-    try:
-        with os.scandir(place) as found:
-            names = sorted(one.name for one in found if pattern.fullmatch(one.name) and one.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as fault:
-        raise storage_error(fault, place, "--cache-dir", verb="read") or fault from fault
-    return [place / name for name in names]
+    """Kind and folder of every stage, sorted; drafts and locks, whose names begin with a dot, are none."""
+    for folder in sorted((root / STAGES).glob("*/??/[!.]*")):
+        yield folder.parts[-3], folder

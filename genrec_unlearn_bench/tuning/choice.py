@@ -100,12 +100,10 @@ def read_choice(path: Path) -> Choice:
     """Read a choice. Raises ConfigError where it does not fit its schema or is not what the rule gives."""
     where, hint = str(path), "run `bench tune` again"
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as fault:
+        content = dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError) as fault:
         raise ConfigError([f"it cannot be read: {fault}"], where=where, hint=hint) from None
-    if not isinstance(content, dict):
-        raise ConfigError(["a JSON object is expected"], where=where, hint=hint)
-    if (version := content.get("protocol_version")) != PROTOCOL_VERSION:
+    if content and (version := content.get("protocol_version")) != PROTOCOL_VERSION:
         what = f"the choice was made under protocol version {version}, this is version {PROTOCOL_VERSION}"
         raise ProtocolMismatch(what, where=where, hint=hint)
     choice = parse(Choice, content, where=where)
@@ -128,20 +126,21 @@ def check_choice(
     Args:
         recommender: ``recommender_digest`` of the run's configuration.
     """
-    if choice.method != entry.name or choice.method_digest != source_digest(entry):
-        raise UsageError(f"the method {entry.name!r} was changed after it was tuned", where=str(path), hint=hint)
     if seed in choice.seeds:
         raise UsageError(
             f"the seed {seed} was used to tune {choice.method!r}, so nothing may be reported at it (protocol, sec. 5)",
             where=str(path),
             hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
         )
-    if choice.backbone_digest != recommender:
-        what = f"the method {choice.method!r} was tuned on another configuration of backbone or tokenizer"
-        raise UsageError(what, where=str(path), hint=hint)
-    if choice.encoder != encoder:
-        what = f"the method {choice.method!r} was tuned on the encoder {choice.encoder} (here: {encoder})"
-        raise UsageError(what, where=str(path), hint=hint)
+    fault = ""
+    if choice.method != entry.name or choice.method_digest != source_digest(entry):
+        fault = "was changed after it was tuned"
+    elif choice.backbone_digest != recommender:
+        fault = "was tuned on another configuration of backbone or tokenizer"
+    elif choice.encoder != encoder:
+        fault = f"was tuned on the encoder {choice.encoder} (here: {encoder})"
+    if fault:
+        raise UsageError(f"the method {entry.name!r} {fault}", where=str(path), hint=hint)
 
 
 def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
@@ -182,31 +181,25 @@ def shipped_fixed() -> FixedRules:
 
 
 def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) -> FixedRules:
-    """Put choices into a file of rules, which is made where there is none.
+    """Put choices, each with the fields that it changes, into a file of rules, which is made where there is none.
 
-    Args:
-        chosen: Each choice with the fields in which it differs from the method's defaults.
-
-    Raises UsageError where the file holds choices that were made on something else.
+    Raises UsageError where not all of the file's choices were made on the same.
     """
-    rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path)) if path.is_file() else None
-    methods = dict(rules.methods) if rules else {}
-    for choice, fields in chosen:
-        on = ChosenOn(**choice.model_dump(include=set(ChosenOn.model_fields)))
-        other = rules.chosen_on if rules is not None else None
-        if rules is not None and other is not None and (other, rules.protocol_version) != (on, PROTOCOL_VERSION):
-            seeds = ", ".join(map(str, other.seeds))
-            raise UsageError(
-                f"the file holds choices made on {other.task}, {other.backbone}, {other.scale}, seeds {seeds}; this is "
-                "something else",
-                where=str(path),
-                hint="tune on the same, or give --fixed a new file and tune all methods into it",
-            )
-        methods[choice.method] = fields
-        rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=dict(sorted(methods.items())))
-    if rules is None or rules.chosen_on is None:
-        raise UsageError("there is no choice to write", where=str(path))
-    on = rules.chosen_on
+    rules = FixedRules(protocol_version=PROTOCOL_VERSION)
+    if path.is_file():
+        rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path))
+    places = [ChosenOn(**choice.model_dump(include=set(ChosenOn.model_fields))) for choice, _ in chosen]
+    on = rules.chosen_on or places[0]
+    if rules.protocol_version != PROTOCOL_VERSION or any(place != on for place in places):
+        seeds = ", ".join(map(str, on.seeds))
+        raise UsageError(
+            f"the file holds choices made on {on.task}, {on.backbone}, {on.scale}, seeds {seeds} (protocol "
+            f"{rules.protocol_version}); this is something else",
+            where=str(path),
+            hint="tune on the same, or give --fixed a new file and tune all methods into it",
+        )
+    methods = rules.methods | {choice.method: fields for choice, fields in chosen}
+    rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=dict(sorted(methods.items())))
     seeds = " ".join(f"--seed {seed}" for seed in on.seeds)
     header = HEADER.format(task=on.task, backbone=on.backbone, scale=on.scale, seeds=seeds)
     content = yaml.safe_dump(rules.model_dump(mode="json"), sort_keys=False, width=110, default_flow_style=None)

@@ -161,19 +161,18 @@ def _worst_hits(trial: Trial) -> Counter[int] | None:
 
 
 def _is_known(trial: Trial) -> bool:
-    scores = (worst_case(trial), trial.retain_ndcg)
-    return not trial.diverged and all(score is not None and math.isfinite(score) for score in scores)
+    return not trial.diverged and math.isfinite(_number(worst_case(trial)) + _number(trial.retain_ndcg))
 
 
 def _kept(trial: Trial, original: Trial) -> float:
     """What is left of the original's quality as a share of what must be left, the smaller of retain and retain-near."""
     shares = []
     for name, floor in (("retain_ndcg", FLOOR), ("near_ndcg", NEAR_FLOOR)):
-        left, whole = getattr(trial, name), getattr(original, name)
-        if whole is None and name == "near_ndcg":
+        left, whole = _number(getattr(trial, name)), _number(getattr(original, name))
+        if original.near_ndcg is None and name == "near_ndcg":
             continue
         # Near rows that were measured of the original and not of the trial are a fault, not a pass.
-        if left is None or whole is None or not math.isfinite(left) or not math.isfinite(whole):
+        if not math.isfinite(left + whole):
             return -math.inf
         shares.append(left / (floor * whole) if whole > 0 else math.inf)
     return min(shares)

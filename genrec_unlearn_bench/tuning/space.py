@@ -43,8 +43,8 @@ class SearchSpace:
     @property
     def size(self) -> int:
         """Number of different configurations."""
-        points = {self._point(values) for values in product(*self.values.values())}
-        return len(points | {one.model_dump_json() for one in self.always})
+        points = [self._with(dict(zip(self.values, one, strict=True))) for one in product(*self.values.values())]
+        return len({one.model_dump_json() for one in (*points, *self.always)})
 
     def trials(self, limit: int) -> tuple[MethodConfig, ...]:
         """At most ``limit`` different configurations, the default first. Raises ConfigError for a wrong value."""
@@ -71,21 +71,15 @@ class SearchSpace:
         content = {**self.default.model_dump(), **values}
         return parse(type(self.default), content, where=f"the search space of {self.name}")
 
-    def _point(self, values: tuple[Value, ...]) -> str:
-        return self._with(dict(zip(self.values, values, strict=True))).model_dump_json()
-
 
 def search_space(
     method: type[UnlearningMethod[Any]], name: str, variant: Mapping[str, Any], given: Mapping[str, Any]
 ) -> SearchSpace:
-    """The space of a method or variant.
+    """The space of a method or variant of that name. Raises ConfigError where a field or value is none of the method's.
 
     Args:
-        name: Name of the method or variant.
         variant: Fields that the variant changes; they are searched only if its own declaration lists them.
         given: Fields that keep the user's value in every trial.
-
-    Raises ConfigError where a fixed field or value is none that the method takes.
     """
     own = method.variant_search.get(name, Search())
     search, held = own.over(method.Config.search), {*(set(variant) - set(own.fields)), *given}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 import typer
+from rich.console import Console
+from rich.progress import Progress as RichBars
 from rich.table import Table
 
 from genrec_unlearn_bench import progress_display
@@ -51,29 +54,28 @@ def test_a_quick_loop_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_bars_nest_and_go_away(capsys: pytest.CaptureFixture[str]) -> None:
-    bars = BarProgress()
+@pytest.fixture
+def bars() -> Iterator[BarProgress]:
+    with RichBars(console=Console(stderr=True), transient=True) as shown:
+        yield BarProgress(shown)
+
+
+def test_bars_nest_and_go_away(bars: BarProgress, capsys: pytest.CaptureFixture[str]) -> None:
     seen = [(outer, inner) for outer in bars.track("outer", range(2)) for inner in bars.track("inner", "ab")]
     assert seen == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
-    assert bars._bars is None
+    assert bars._bars.tasks == []
     bars.info("[red] is text, not markup")
     assert "[red] is text, not markup" in capsys.readouterr().err
 
 
-def test_bars_go_away_when_the_loop_is_left_or_fails() -> None:
-    bars = BarProgress()
-    for _ in bars.track("left", range(3)):
-        break
-    assert bars._bars is None
-
+def test_bars_go_away_when_the_loop_fails(bars: BarProgress) -> None:
     def fails() -> None:
         for _ in bars.track("fails", range(3)):
             raise ValueError("fails")
 
     with pytest.raises(ValueError, match="fails"):
         fails()
-    bars.close()
-    assert bars._bars is None
+    assert bars._bars.tasks == []
 
 
 def test_piped_output_gets_lines() -> None:
@@ -105,7 +107,7 @@ def test_control_and_bidi_characters_are_escaped(capsys: pytest.CaptureFixture[s
     stdout().print(EVIL, soft_wrap=True)
     print_line(f"{EVIL}\nnext")
     LineProgress().info(EVIL)
-    BarProgress().info(EVIL)
+    BarProgress(RichBars(console=Console(stderr=True))).info(EVIL)
     card(EVIL, {}, EVIL, sheets=[sheet([[EVIL]])]).show(as_json=False)
     found = capsys.readouterr()
     assert not any(char in found.out + found.err for char in "\x1b\u202e\x9b")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from genrec_unlearn_bench.cli.main import VERBS, app
 from genrec_unlearn_bench.contract.rules import CheckReport, RuleResult
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.results import FinishedRun, find_run, read_record, remember_finished
+from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record, remember_finished
 from genrec_unlearn_bench.pipeline.tune import Tuned
 from genrec_unlearn_bench.reproduce.comparison import Repetition, compare
 from genrec_unlearn_bench.store.store import StageStore
@@ -168,7 +168,7 @@ def remembered() -> None:
     """Let ``bench run`` find the shipped results as those of earlier calls."""
     for row in ROWS:
         folder = next(Path("results/demo-brand/tiger", row).glob("*-seed0-*"))
-        done = FinishedRun(read_record(find_run(str(folder))), folder)
+        done = FinishedRun(read_record(folder), folder)
         remember_finished(RunRequest(task="demo-brand", method=row), StageStore(Path("cache").absolute()), done)
 
 
@@ -187,7 +187,7 @@ def grid_documents(patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
     light = install_light(patch)
     light.faults["filter"] = ValueError("broken")
     places = ("--cache-dir", "light", "--results-dir", "light-results")
-    yield "grid plan two.yaml --cells", printed("grid plan two.yaml --cells", *places)
+    yield "grid plan two.yaml", printed("grid plan two.yaml", *places)
     cell = "tiger filter seed0"
     yield "grid plan two.yaml --explain", printed("grid plan two.yaml --explain", cell, *places)
     yield "grid run two.yaml --dry-run", printed("grid run two.yaml --dry-run", *places)

@@ -36,19 +36,17 @@ def test_one_run_goes_into_the_folder(world: World) -> None:
     done = bench(world, folder(world, "npo"), "--out", "out")
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in Path("out").iterdir()) == sorted(NAMES)
-    lines = Path("out/retain.qrels").read_text(encoding="utf-8").splitlines()
-    assert f"out/retain.qrels  ({len(lines)} lines, {len(lines)} queries)" in done.stdout
-    assert lines[0].split()[2].startswith("I0"), "the dataset's own ids"
+    assert "out/retain.qrels" in done.stdout
 
 
 def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
     runs = [folder(world, "npo"), folder(world, "original"), folder(world, "npo")]
     told = json.loads(bench(world, *runs, "--out", "out", "--json").stdout)
     assert [Path(entry["run"]).parent.name for entry in told] == ["npo", "original"]
-    places = {Path(file["path"]).parent.name for entry in told for file in entry["files"]}
+    places = {Path(file).parent.name for entry in told for file in entry["files"]}
     assert places == {path.name for path in Path("out").iterdir()}
     assert all("small-seed0" in place for place in places)
-    assert all(Path(file["path"]).is_file() for entry in told for file in entry["files"])
+    assert all(Path(file).is_file() for entry in told for file in entry["files"])
 
 
 @pytest.mark.parametrize(
@@ -74,15 +72,6 @@ def test_a_cache_without_the_lists_is_said_with_the_command(world: World) -> Non
     assert not Path("out").exists()
 
 
-def test_ids_that_cannot_stand_in_a_column_are_refused(tmp_path: Path) -> None:
-    world = make_world(tmp_path, ids=lambda item: f"a{'_ '[item % 2]}b{item // 2}")
-    world.add("original", walking)
-    done = bench(world, folder(world, "original"), "--out", str(tmp_path / "out"))
-    assert done.exit_code == 2
-    assert "other ids" in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
 def test_all_metrics_go_into_one_table_that_datasets_reads(world: World) -> None:
     import datasets
     import pandas as pd
@@ -99,10 +88,3 @@ def test_all_metrics_go_into_one_table_that_datasets_reads(world: World) -> None
     loaded = datasets.load_dataset("out", split="train", cache_dir="hub")
     assert loaded.column_names == list(own.columns)
     assert len(loaded) == len(own)
-
-
-def test_a_table_can_be_of_one_run_by_its_key(world: World) -> None:
-    key = json.loads((Path(folder(world, "npo")) / "result.json").read_text(encoding="utf-8"))["key"]
-    done = bench(world, key[:10], "--format", "parquet", "--out", "out", "--results-dir", str(world.results))
-    assert done.exit_code == 0, done.output
-    assert "from 1 records" in done.stdout

@@ -10,10 +10,9 @@ import pytest
 from ir_measures import RR, Success, nDCG
 
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import BEAMS
-from genrec_unlearn_bench.pipeline.list_lookup import RunLists, check_names, find_dataset_of, find_lists, trec_files
+from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_lists, trec_files
 from genrec_unlearn_bench.pipeline.results import read_record
 from tests.pipeline.conftest import Bench
 from tests.pipeline.listed_world import World, make_world, walking
@@ -32,8 +31,7 @@ BITS = 1e-15
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    # The tens in front turn the order of names against the order of items.
-    return make_world(tmp_path_factory.mktemp("world"), ids=lambda item: f"{97 - item} item")
+    return make_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +39,10 @@ def found(world: World) -> RunLists:
     return find_lists(read_record(world.add("original", walking)), world.store)
 
 
-@pytest.fixture(params=["own", "rows"])
-def folder(request: pytest.FixtureRequest, world: World, found: RunLists, tmp_path: Path) -> Path:
-    for file in trec_files(found, world.dataset.items.ids if request.param == "own" else None):
-        (tmp_path / file.name).write_text(file.text, encoding="utf-8")
+@pytest.fixture
+def folder(found: RunLists, tmp_path: Path) -> Path:
+    for name, text in trec_files(found):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 
@@ -78,14 +76,13 @@ def test_ir_measures_gives_the_records_numbers(folder: Path, found: RunLists, gr
 def test_ir_measures_gives_the_numbers_of_a_real_run(trained: Bench, tmp_path: Path) -> None:
     record = trained.run("original").record
     found = find_lists(record, trained.store)
-    for file in trec_files(found, find_dataset_of(record, trained.store).items.ids):
-        (tmp_path / file.name).write_text(file.text, encoding="utf-8")
+    for name, text in trec_files(found):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for group, beam in found.rankings:
         assert hold(tmp_path, found, group, beam)
 
 
-def test_sorted_by_score_and_name_the_lists_are_ours(folder: Path, world: World, found: RunLists) -> None:
-    named = {name.replace(" ", "_"): row for row, name in enumerate(world.dataset.items.ids)}
+def test_sorted_by_score_and_name_the_lists_are_ours(folder: Path, found: RunLists) -> None:
     for (group, beam), ranking in found.rankings.items():
         places: dict[int, list[tuple[float, str]]] = defaultdict(list)
         for line in (folder / f"{group.value}.beam{beam}.run").read_text(encoding="utf-8").splitlines():
@@ -96,8 +93,7 @@ def test_sorted_by_score_and_name_the_lists_are_ours(folder: Path, world: World,
             for names_down in (True, False):
                 ordered = sorted(places[query], key=lambda place: place[1], reverse=names_down)
                 ordered.sort(key=lambda place: -place[0])
-                rows = [named[item] if item in named else int(item) for _, item in ordered]
-                assert rows == items[items >= 0].tolist()
+                assert [int(item) for _, item in ordered] == items[items >= 0].tolist()
         tied = ranking.log_probs[:, :-1] == ranking.log_probs[:, 1:]
         assert tied.any(), "items that share a SID are what could be put in another order"
 
@@ -107,21 +103,12 @@ def test_the_tag_is_one_word_and_says_whose_lists_these_are(folder: Path, found:
     assert line.split(" ")[5] == f"original-small-seed0-{found.record.key[:10]}"
 
 
-@pytest.mark.parametrize(
-    ("ids", "said"), [(["a b", "a_b"], "'a b' and 'a_b' would both be 'a_b'"), (["a", " \t"], "is blank")]
-)
-def test_names_that_blanks_would_change_are_refused(ids: list[str], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as fault:
-        check_names(ids)
-    assert "other ids" in str(fault.value)
-
-
 def test_a_group_without_examples_has_no_files(found: RunLists) -> None:
     empty = {
         (group, beam): ranking if group is Group.RETAIN else Ranking(ranking.items[:0], ranking.log_probs[:0])
         for (group, beam), ranking in found.rankings.items()
     }
     gone = found.per_user[found.per_user["group"] == "retain"]
-    files = list(trec_files(RunLists(found.record, empty, gone), None))
-    assert [file.name for file in files] == ["retain.qrels", "retain.beam10.run", "retain.beam50.run"]
-    assert files[0].lines == files[0].queries == len(gone) // 2
+    files = dict(trec_files(RunLists(found.record, empty, gone)))
+    assert list(files) == ["retain.qrels", "retain.beam10.run", "retain.beam50.run"]
+    assert files["retain.qrels"].count("\n") == len(gone) // 2

@@ -144,7 +144,7 @@ def test_shadows_are_stored_and_shared(bench: Bench, judged: FinishedRun, tmp_pa
     ("limit", "value", "reason"),
     [
         ("LEAST_EXAMPLES", 10_000, "forget train interactions are too few for shadow models"),
-        ("MOST_SHADOW_PARAMETERS", 1000, "million parameters"),
+        ("MOST_PARAMETERS", 1000, "million parameters"),
     ],
 )
 def test_too_little_or_too_large(
@@ -162,8 +162,7 @@ def test_too_little_or_too_large(
         ({"shadows": 5}, "come in pairs"),
         ({"shadows": 2}, "at least 4"),
         ({"suite": "core", "measure": (), "measure_set": {}}, "belong to the suite 'full'"),
-        ({"requests": 2}, "leave out --shadows or --requests"),
-        ({"backbone": "mor", "backbone_set": {"checkpoint": "Qwen/Qwen2.5-7B"}}, "the language model Qwen"),
+        ({"requests": 2}, "--requests divides"),
     ],
 )
 def test_refused_before_any_work(bench_at: Callable[[str], Bench], changes: dict[str, Any], reason: str) -> None:

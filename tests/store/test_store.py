@@ -133,8 +133,8 @@ def test_a_damaged_stage_is_quarantined_and_computed_again(tmp_path: Path, fault
     assert len(list((tmp_path / "quarantine").iterdir())) == 1, "kept for whoever wants to know why"
     assert "damaged" in said.lines[0]
     assert "quarantine" in said.lines[0]
-    moved = [(one.name, one.key, one.path.parent) for one in store.quarantined]
-    assert moved == [("original", key(0), tmp_path / "quarantine")], "a sweep tells of it in the end"
+    assert len(store.quarantined) == 1, "a sweep tells of it in the end"
+    assert "'original' was damaged" in store.quarantined[0]
 
 
 def test_a_failing_computation_leaves_nothing(tmp_path: Path) -> None:

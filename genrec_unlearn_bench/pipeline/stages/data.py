@@ -15,7 +15,7 @@ from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
 from genrec_unlearn_bench.features.encoders import encode_plain, encode_scrubbed
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
-from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise
+from genrec_unlearn_bench.pipeline.stage import Stage, StageContext
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -77,8 +77,8 @@ def dataset_stage(
         {
             "name": spec.name,
             "format": spec.format,
+            # How a table is written is part of the key where it is one.
             "files": [
-                # How a table is written is part of the key where it is one.
                 {"role": file.role, "names": file.names, **file.model_dump(include=layout, exclude_defaults=True)}
                 for file in spec.files
             ],
@@ -95,10 +95,7 @@ def dataset_stage(
 
 def load_prepared(spec: DatasetSpec, data_dir: Path | None, store: StageStore, progress: Progress) -> Dataset:
     """A prepared dataset from the store; it is made if it is not there. Raises as ``dataset_stage`` does."""
-    context = StageContext(store, progress)
-    stage = dataset_stage(spec, data_dir, progress)
-    materialise(stage, context)
-    found: Dataset = context.load(stage)
+    found: Dataset = StageContext(store, progress).load(dataset_stage(spec, data_dir, progress))
     return found
 
 
@@ -118,8 +115,7 @@ def task_stage(task: TaskSpec, dataset: Stage) -> Stage:
         )
         check_manifest(_read_manifest(context.stored(frozen).path), split.manifest)
         _write_manifest(split.manifest, folder)
-        with (folder / NEAR).open("wb") as sink:
-            write_tensors({} if split.near is None else {"near": split.near}, sink)
+        write_tensors({} if split.near is None else {"near": split.near}, folder / NEAR)
 
     def load(inputs: Inputs, folder: Path) -> ForgetSplit:
         split = concepts.resolve(task, inputs["dataset"])
@@ -139,10 +135,7 @@ def _read_manifest(folder: Path) -> TaskManifest:
 
 @dataclass(frozen=True, eq=False)
 class PreparedTask:
-    """Dataset, task and features in memory.
-
-    ``dataset`` and ``split`` are without the holdout, which nothing is trained on, for membership inference.
-    """
+    """Dataset and task without the holdout, which nothing is trained on, and features in memory."""
 
     dataset: Dataset
     split: ForgetSplit
@@ -166,20 +159,16 @@ class PreparedTask:
 def prepare_task(inputs: Inputs, resolved: ResolvedRequest, *, holdout: bool | None = None) -> PreparedTask:
     """Load the inputs ``dataset``, ``task``, ``features`` and ``scrubbed`` of a stage, once in a session.
 
-    Args:
-        holdout: Take the suite's holdout out of everything that is trained on; by default where the suite has one.
+    ``holdout``: take it out of everything that is trained on; by default where the suite has one.
     """
     held_out = resolved.suite.holdout if holdout is None else holdout
     keys: Mapping[str, str] = inputs.stage.recipe["inputs"]
 
-    def features() -> ItemFeatures:
-        return ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
-
     def prepared() -> PreparedTask:
+        features = ItemFeatures(inputs["features"], inputs["scrubbed"], resolved.encoder.key)
         dataset, split, held = inputs["dataset"], inputs["task"], None
-        found = inputs.context.remember(f"item-features/{keys['scrubbed']}", features)
         if held_out:
             dataset, split, held = carve(dataset, split)
-        return PreparedTask(dataset, split, found, held)
+        return PreparedTask(dataset, split, features, held)
 
     return inputs.context.remember(f"prepared/{keys['task']}/{keys['scrubbed']}/{held_out}", prepared)

@@ -84,12 +84,11 @@ def evaluate_stage(
     own_tokenizer: bool = False,
     label: str = "",
 ) -> Stage:
-    """Core measurements of a stored ranker.
+    """Core measurements of a stored ranker, on the task of ``situation`` if that is not the whole one.
 
     Args:
         sids: The original recommender's semantic IDs, which exposure and leakage are measured in.
         config: Further entries of the stage's configuration.
-        situation: The task to measure on, if not the whole one.
         own_tokenizer: The model was trained from scratch on semantic IDs of its own, and is exposed in these.
     """
     seed = resolved.seed
@@ -134,9 +133,7 @@ def measurement_stages(
 ) -> dict[str, Stage]:
     """The stages of a suite's measurements on one model, by their name.
 
-    Args:
-        sids: The original recommender's semantic IDs.
-        as_untrained: Measure the model's shape with random weights instead, for the measurements that ask for it.
+    ``as_untrained``: on the model's shape with random weights instead, for the measurements that ask for it.
     """
 
     def stage(measured: Measurement | SharedPass, more: Mapping[str, Stage], config: Any, **functions: Any) -> Stage:
@@ -163,36 +160,24 @@ def measurement_stages(
 
     def whole(measurement: Measurement) -> Stage:
         passes = {shared.name: shared_pass(shared) for shared in measurement.passes}
-        compute = partial(_measure, resolved, measurement, as_untrained)
-        config = {"config": resolved.measuring[measurement.name]}
-        return stage(measurement, passes, config, compute=compute, load=lambda inputs, folder: StoredParts(folder))
+        config = resolved.measuring[measurement.name]
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            subject = _subject(resolved, inputs, as_untrained=as_untrained)
+            if isinstance(subject, Measured):
+                write_parts({"": subject}, folder)
+                return
+            log, work = context.log(), context.store.work(inputs.stage.name, inputs.stage.key)
+            found = {name: inputs[name] for name in passes}
+            reseed = partial(_reseed, resolved, measurement.name)
+            run_parts(measurement, subject, config, log, folder, passes=found, work=work, reseed=reseed)
+
+        return stage(
+            measurement, passes, {"config": config}, compute=compute, load=lambda inputs, folder: StoredParts(folder)
+        )
 
     found = [find_measurement(name) for name in resolved.suite.measurements]
     return {one.name: whole(one) for one in found if one.untrained or not as_untrained}
-
-
-def _measure(
-    resolved: ResolvedRequest,
-    measurement: Measurement,
-    as_untrained: bool,
-    context: StageContext,
-    inputs: Inputs,
-    folder: Path,
-) -> None:
-    subject = _subject(resolved, inputs, as_untrained=as_untrained)
-    if isinstance(subject, Measured):
-        write_parts({"": subject}, folder)
-        return
-    run_parts(
-        measurement,
-        subject,
-        resolved.measuring[measurement.name],
-        context.log(),
-        folder,
-        passes={shared.name: inputs[shared.name] for shared in measurement.passes},
-        work=context.store.work(inputs.stage.name, inputs.stage.key),
-        reseed=lambda: _reseed(resolved, measurement.name),
-    )
 
 
 def _reseed(resolved: ResolvedRequest, name: str) -> None:

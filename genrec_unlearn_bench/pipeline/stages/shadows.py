@@ -20,7 +20,6 @@ from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
-from genrec_unlearn_bench.pipeline.resolve import MOST_SHADOW_PARAMETERS
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import fit_stage, whole_data
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 EXAMPLES = 200
 """Most forget train interactions whose membership is inferred, one example of each."""
 LEAST_EXAMPLES = 20
+MOST_PARAMETERS = 100_000_000
+"""Of a recommender that shadow models are trained of: T5 sizes. No language model is trained N times for one metric."""
 STAGE = "u-lira"
 _CONFIDENCES = "confidences.npy"
 
@@ -133,10 +134,10 @@ def _examples(prepared: PreparedTask, seed: int) -> Examples:
 
 def _check_size(recommender: Recommender) -> None:
     size = sum(parameter.numel() for parameter in recommender.module.parameters())
-    if size > MOST_SHADOW_PARAMETERS:
+    if size > MOST_PARAMETERS:
         raise UsageError(
             f"the recommender has {size / 1e6:.0f} million parameters, and shadow models are trained of up to "
-            f"{MOST_SHADOW_PARAMETERS / 1e6:.0f} million",
+            f"{MOST_PARAMETERS / 1e6:.0f} million",
             hint="leave out --shadows",
         )
 

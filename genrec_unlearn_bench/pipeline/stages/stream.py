@@ -9,7 +9,7 @@ same requests. A method is called as for one request, on its own output.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,48 +44,35 @@ if TYPE_CHECKING:
 NAME = "stream"
 """Name of the table, ``measurements/stream.csv``."""
 
-_WORDS = {
-    ConceptKind.BRAND: "brands",
-    ConceptKind.ATTRIBUTE: "items",
-    ConceptKind.PRICE: "items",
-    ConceptKind.ITEM: "items",
-    ConceptKind.INTERACTION: "users",
-}
+_WORDS = {ConceptKind.BRAND: "brands", ConceptKind.INTERACTION: "users"}
+"""What a request counts; items for the other kinds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """One request of a stream.
-
-    Attributes:
-        number: Its place in the stream, from 1.
-        names: The brands it names; empty for the other kinds.
-        concepts: Number of its brands, items or users.
-        items, pairs: [N] concept items and [P, 2] (user, item) pairs, as in ``ForgetSplit``.
-        interactions: Number of train examples it asks to forget.
-    """
+    """One request of a stream, ``number`` from 1."""
 
     number: int
     names: tuple[str, ...]
+    """The brands it names; empty for the other kinds."""
     concepts: int
+    """Number of its brands, items or users."""
     items: BoolArray
+    """[N] concept items, as in ``ForgetSplit``."""
     pairs: IntArray
+    """[P, 2] (user, item), as in ``ForgetSplit``."""
     interactions: int
+    """Number of train examples it asks to forget."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A forget set as requests, one after the other.
-
-    Attributes:
-        split: The task as a whole.
-        places: Place of the request (from 0) by item, or by user for the kind ``interaction``; -1 where nothing is
-            asked to be forgotten.
-    """
+    """A forget set, ``split``, as requests, one after the other."""
 
     split: ForgetSplit
     requests: tuple[Portion, ...]
     places: IntArray
+    """Place of the request (from 0) by item, or by user for the kind ``interaction``; -1 where nothing is forgotten."""
 
     def owners(self, forget: Examples) -> IntArray:
         """[M] place (from 0) of the request that each example of a forget side belongs to."""
@@ -125,11 +112,9 @@ class Stream:
 
     def _until(self, number: int) -> ForgetSplit:
         """The task with the concepts of the first ``number`` requests alone, its parts left as they are."""
-        items = np.zeros_like(self.split.items)
-        for portion in self.requests[:number]:
-            items |= portion.items
-        pairs = np.concatenate([self.split.pairs[:0], *(portion.pairs for portion in self.requests[:number])])
-        return replace(self.split, items=items, pairs=pairs)
+        done, split = self.requests[:number], self.split
+        items = np.logical_or.reduce([np.zeros_like(split.items), *(portion.items for portion in done)])
+        return replace(split, items=items, pairs=np.concatenate([split.pairs[:0], *(one.pairs for one in done)]))
 
 
 def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
@@ -142,7 +127,7 @@ def divide(split: ForgetSplit, items: ItemTable, count: int) -> Stream:
     weights = np.bincount(found, minlength=int(units.max(initial=-1)) + 1).astype(np.int64)
     there = int(np.count_nonzero(weights))
     if count > there:
-        words = _WORDS[split.kind]
+        words = _WORDS.get(split.kind, "items")
         raise UsageError(
             f"the forget set has {there} {words} with train interactions, so it cannot be asked in {count} requests",
             where=split.manifest.task,
@@ -171,17 +156,17 @@ def _labels(kind: ConceptKind, examples: Examples) -> IntArray:
 def _units(split: ForgetSplit, items: ItemTable) -> tuple[IntArray, tuple[str, ...]]:
     """The concept's number by item (or user), -1 where there is none; and the brands' names by number."""
     if split.kind is ConceptKind.INTERACTION:
-        marked = np.zeros(int(split.pairs[:, 0].max(initial=-1)) + 1, dtype=np.bool_)
-        marked[split.pairs[:, 0]] = True
+        rows, size = np.unique(split.pairs[:, 0]), int(split.pairs[:, 0].max(initial=-1)) + 1
     else:
-        marked = split.items
-    if split.kind is not ConceptKind.BRAND:
-        return np.where(marked, np.cumsum(marked) - 1, -1).astype(np.int64), ()
-    rows = np.flatnonzero(marked)
-    names, numbers = np.unique([items.brands[row] for row in rows], return_inverse=True)
-    units = np.full(len(marked), -1, dtype=np.int64)
+        rows, size = np.flatnonzero(split.items), len(split.items)
+    names: tuple[str, ...] = ()
+    numbers = np.arange(len(rows))
+    if split.kind is ConceptKind.BRAND:
+        brands, numbers = np.unique([items.brands[row] for row in rows], return_inverse=True)
+        names = tuple(map(str, brands))
+    units = np.full(size, -1, dtype=np.int64)
     units[rows] = numbers.ravel()
-    return units, tuple(str(name) for name in names)
+    return units, names
 
 
 def _dealt(weights: IntArray, count: int, generator: np.random.Generator) -> IntArray:
@@ -263,26 +248,23 @@ def _situation(resolved: ResolvedRequest, number: int, *, so_far: bool = False) 
 
 
 def _whole(resolved: ResolvedRequest, steps: Sequence[Stage]) -> Stage:
-    """Losses, notes and cost of all requests as of one piece of work; loads the last model.
-
-    ``stage`` of a line of losses begins with the role of the request, and notes are grouped by it.
-    """
+    """Losses, notes and cost of all requests as of one piece of work, named by request; loads the last model."""
     roles = {f"request {number}": step for number, step in enumerate(steps, start=1)}
-
-    def lines(paths: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
-        for role, path in paths.items():
-            for line in map(json.loads, (path / LOSSES).read_text(encoding="utf-8").splitlines()):
-                yield {**line, "stage": f"{role}: {line['stage']}"}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         stored = {role: inputs.stored(role) for role in roles}
         reports = {role: read_notes(one.path) for role, one in stored.items()}
+        lines = [
+            {**line, "stage": f"{role}: {line['stage']}"}
+            for role, one in stored.items()
+            for line in map(json.loads, (one.path / LOSSES).read_text(encoding="utf-8").splitlines())
+        ]
         notes = {
             "diverged": any(report["diverged"] for report in reports.values()),
             "steps": sum(report["steps"] for report in reports.values()),
             "notes": {role: report["notes"] for role, report in reports.items() if report["notes"]},
         }
-        write_log(folder, lines({role: one.path for role, one in stored.items()}), notes)
+        write_log(folder, lines, notes)
         return {
             "seconds": sum(float(one.facts["seconds"]) for one in stored.values()),
             "peak_memory_mib": max(float(one.facts["peak_memory_mib"]) for one in stored.values()),
@@ -343,16 +325,13 @@ def _of(scores: Scores, group: Group, column: str = "rank") -> IntArray:
 def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain_seconds: float | None) -> pd.DataFrame:
     """One row a request, measured right after it, at beam 10; NaN where there is nothing to measure on.
 
-    names: its brands. concepts: how many brands, items or users. interactions: train examples it asked to forget.
-    forget: on its own test interactions; so_far: of it and all earlier requests; earlier: of these alone, each as
-    served and exposed; retain: on what is never requested in the whole stream. share_of_retraining: all seconds so far
-    over those of one retraining at the end.
+    names, concepts and interactions as of ``Portion``. forget: on its own test interactions; so_far: of it and all
+    earlier requests; earlier: of these alone, each as served and exposed; retain: on what is never requested in the
+    whole stream. share_of_retraining: all seconds so far over those of one retraining at the end.
     """
     import pandas as pd
 
-    retain_hits = hit(ranks.retain, 10)
-    gains = gain(ranks.retain, 10)
-    spent = np.cumsum(seconds)
+    retain_hits, gains, spent = hit(ranks.retain, 10), gain(ranks.retain, 10), np.cumsum(seconds)
 
     def mean(of: IntArray, chosen: BoolArray) -> float:
         known = of[chosen][of[chosen] != NOT_MEASURED]
@@ -361,6 +340,7 @@ def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain
     rows = []
     for place, portion in enumerate(stream.requests):
         own, earlier = ranks.owners == place, ranks.owners < place
+        groups = {"forget": own, "so_far": own | earlier, "earlier": earlier}
         rows.append(
             {
                 "request": portion.number,
@@ -368,20 +348,17 @@ def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain
                 "concepts": portion.concepts,
                 "items": int(portion.items.sum()) or len(np.unique(portion.pairs[:, 1])),
                 "interactions": portion.interactions,
-                "forget_hr@10": mean(ranks.forget[place], own),
-                "exposed_forget_hr@10": mean(ranks.exposed[place], own),
-                "so_far_hr@10": mean(ranks.forget[place], own | earlier),
-                "exposed_so_far_hr@10": mean(ranks.exposed[place], own | earlier),
-                "earlier_hr@10": mean(ranks.forget[place], earlier),
-                "exposed_earlier_hr@10": mean(ranks.exposed[place], earlier),
+                **{
+                    f"{exposed}{name}_hr@10": mean(of[place], rows_of)
+                    for name, rows_of in groups.items()
+                    for exposed, of in (("", ranks.forget), ("exposed_", ranks.exposed))
+                },
                 "retain_hr@10": float(retain_hits[place].mean()),
                 "retain_ndcg@10": float(gains[place].mean()),
                 "seconds": seconds[place],
                 "cumulative_seconds": float(spent[place]),
                 "share_of_retraining": float(spent[place]) / retrain_seconds if retrain_seconds else float("nan"),
-                "forget_n": int(own.sum()),
-                "so_far_n": int((own | earlier).sum()),
-                "earlier_n": int(earlier.sum()),
+                **{f"{name}_n": int(rows_of.sum()) for name, rows_of in groups.items()},
                 "retain_n": ranks.retain.shape[1],
             }
         )

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.progress import Progress, process_index
+from genrec_unlearn_bench.progress import process_index
 from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ MODEL = "model"
 class TrainingStages:
     """Builds the stages that train for one resolved request.
 
-    The original's depend on the dataset alone, not on the task, so all tasks of a dataset share them.
-
-    ``cleaned``: the concept is taken out first, from examples, texts, and whatever is learned from them.
+    The original's depend on the dataset alone, so all tasks of a dataset share them. ``cleaned``: the concept is taken
+    out first, from examples, texts, and whatever is learned from them.
     """
 
     resolved: ResolvedRequest
@@ -113,11 +112,8 @@ class TrainingStages:
     def popularity(self) -> Stage:
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
             data = self._dataset(inputs, holdout=self.resolved.suite.holdout)
-
-            def fit(progress: Progress) -> Popularity:
-                return Popularity.fit(data.train, len(data.items))
-
-            return _fitted(fit, context.log(), folder, folder / MODEL, "cpu")
+            fit = partial(Popularity.fit, data.train, len(data.items))
+            return _fitted(lambda progress: fit(), context.log(), folder, folder / MODEL, "cpu")
 
         return Stage(
             "popularity",
@@ -163,11 +159,7 @@ class TrainingStages:
 
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
         dataset: Dataset = inputs["dataset"]
-        if not holdout:
-            return dataset
-        digest = dataset.manifest.digest
-        lean: Dataset = inputs.context.remember(f"without-holdout/{digest}", lambda: without_holdout(dataset))
-        return lean
+        return without_holdout(dataset) if holdout else dataset
 
 
 def whole_data(dataset: Dataset, inputs: Inputs) -> TrainingData:

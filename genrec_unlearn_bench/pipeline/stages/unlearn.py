@@ -30,6 +30,10 @@ TOOLKIT_VERSION = 2
 SKIPPED = "skipped"
 """Note of a request that was not carried out, with the reason."""
 
+_DIVERGED = (
+    "its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that folder and run again"
+)
+
 Situation = Callable[["Inputs"], PreparedTask]
 """Gives the task as the method gets it, from the stage's loaded inputs."""
 
@@ -51,8 +55,7 @@ def unlearn_stage(
 
     Args:
         original: What is unlearned from; in a stream, the model after the last request.
-        config: Further entries of the stage's configuration.
-        situation: The task as the method gets it, if not the whole one.
+        situation: The task as the method gets it, if not the whole one, as which errors say ``where``.
         request_seed: Seed that the method derives its draws from; the run's by default.
         step_of_stream: Pass weights that are not finite on, with a note, instead of refusing them.
     """
@@ -69,7 +72,8 @@ def unlearn_stage(
         recommender = generative(inputs.model("original"))
         broken = first_not_finite(recommender)
         if broken and not step_of_stream:
-            raise _diverged(broken, inputs)
+            what = f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity"
+            raise CorruptArtefact(what, where=str(inputs.stored("original").path), hint=_DIVERGED)
         reading, result = Reading(), recommender
         if broken:
             log.note(SKIPPED, f"not carried out: {broken} holds NaN or infinity already")
@@ -93,15 +97,6 @@ def unlearn_stage(
         load=lambda inputs, folder: resolved.backbone.load(folder / MODEL, device=device),
         seed=seed,
         label=label,
-    )
-
-
-def _diverged(broken: str, inputs: Inputs) -> CorruptArtefact:
-    return CorruptArtefact(
-        f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity",
-        where=str(inputs.stored("original").path),
-        hint="its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that folder and "
-        "run again",
     )
 
 
@@ -147,10 +142,7 @@ def first_not_finite(ranker: Ranker) -> str:
     """Name of the first parameter that holds NaN or infinity; empty where there is none."""
     if not isinstance(ranker, Recommender):
         return ""
-    for name, weight in ranker.module.named_parameters():
-        if not bool(weight.isfinite().all()):
-            return name
-    return ""
+    return next((name for name, weight in ranker.module.named_parameters() if not weight.isfinite().all()), "")
 
 
 def _keeping_rules(given: Recommender, result: Recommender) -> Recommender:
