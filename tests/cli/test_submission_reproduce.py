@@ -49,8 +49,11 @@ def test_references_are_listed() -> None:
     [
         (["letter-instrumnts"], "did you mean letter-instruments"),
         (["results/demo-brand/tiger/tracer/smoke-seed0-abc"], "there is no run"),
-        (["0123abcd", "--results-dir", "nowhere"], "no run's key begins with '0123abcd'"),
-        (["0123abcd", "--set", "lr=1", "--minutes", "3"], "a run is repeated as it was, and --minutes and --set would"),
+        (["0123abcd"], "unknown reference '0123abcd'"),
+        (
+            ["results/0123abcd", "--set", "lr=1", "--minutes", "3"],
+            "a run is repeated as it was, and --minutes and --set would",
+        ),
         (["letter-instruments", "--minutes", "0"], "no time for a single step"),
         (["letter-instruments", "--set", "training.epochs"], "not of the form key=value"),
     ],
