@@ -222,7 +222,6 @@ def plot(
     results: Results = None,
     *,
     metric: str | Sequence[str] | None = None,
-    field: str = "",
     width: str = "page",
     **filters: Unpack[Filters],
 ) -> Figure:
@@ -231,10 +230,9 @@ def plot(
     Raises NotDrawn where the results lack what the kind shows, UsageError for several figures and unknown kinds.
 
     Args:
-        kind: pareto, overlap, ablation, probing, relearning …
+        kind: pareto, overlap, probing, relearning …
         results: As of ``leaderboard``.
-        metric: Measures of ablations and Pareto figures.
-        field: Of ablations: the swept field.
+        metric: Measures of Pareto figures.
         width: column (3.33 inches) or page (7 inches).
         **filters: As of ``load_results``. Methods that are not named are hidden; tests stay among all.
 
@@ -248,21 +246,21 @@ def plot(
     """
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
     from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
-    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
     from genrec_unlearn_bench.reporting.selection import Selection, filtered
 
     found = _result_set(results)
     of_rows = {name: tuple(map(str, _several(filters.pop(name, ())))) for name in ("method", "ruleset")}  # type: ignore[misc]
     found = replace(found, results=filtered(found.results, filters))
     wanted = Selection(methods=of_rows["method"], rulesets=of_rows["ruleset"])
-    request = FigureRequest(found.protocol, wanted.methods, field, tuple(_several(metric or ())))
-    figures = draw_all(found.board(wanted), [kind], request).figures
+    request = FigureRequest(found.protocol, wanted.methods, tuple(_several(metric or ())))
+    figures, _ = draw_all(found.board(wanted), [kind], request)
     if len(figures) > 1:
         names = "; ".join(dict.fromkeys(figure.block.title for figure in figures))
-        hint = "name one task, backbone, scale and ruleset, fewer methods, or a field of ablations"
+        hint = "name one task, backbone, scale and ruleset, or fewer methods"
         raise UsageError(f"these are {len(figures)} figures of the kind {kind!r}", where=names, hint=hint)
     with styled():
-        return draw(figures[0], Width(one_of("width", width, list(Width))))
+        return draw(figures[0], one_of("width", width, WIDTHS))
 
 
 def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None) -> Task:

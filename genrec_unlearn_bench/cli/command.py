@@ -51,9 +51,8 @@ class Output:
 
     Attributes:
         content: What ``--json`` prints: plain values, or a function that gives them.
-        parts: What is shown otherwise, one below the other. Texts are never wrapped, as they hold paths to be copied.
-        faults: Lines for stderr, after what is shown.
-        fault: Raised after all that: what ended the command early.
+        parts: What is shown otherwise. Texts are never wrapped, as they hold paths to be copied.
+        faults: Lines for stderr; ``fault`` is raised after all that.
     """
 
     content: Any
@@ -135,8 +134,7 @@ def as_command(verb: Callable[..., Output | None]) -> Callable[..., None]:
 def _interruptible() -> Iterator[None]:
     """While a verb runs, Ctrl-C and a polite kill raise KeyboardInterrupt, so that drafts and locks are cleaned up.
 
-    Before and after, the console script's own handlers end the process at once (start.py), also where the interpreter
-    is shutting down. Handlers that somebody else has installed stay.
+    Before and after, the handlers of start.py end the process at once. Handlers of somebody else stay.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     ours = [number for number, handler in before.items() if getattr(handler, "__module__", "").endswith("cli.start")]
@@ -166,13 +164,8 @@ def _interrupt_again(found: sys.UnraisableHookArgs) -> None:
 def sheet(
     rows: Sequence[Sequence[str | Text]], columns: Sequence[str] = (), *, title: str = "", right: Sequence[str] = ()
 ) -> Table:
-    """A table whose first column is never wrapped.
-
-    Args:
-        columns: Headings; none for pairs of a name and a value.
-        right: Those whose column is aligned to the right.
-    """
-
+    """A table whose first column is never wrapped. Without ``columns``: pairs of a name and a value. ``right``: columns
+    that are aligned to the right."""
     style = box.SIMPLE_HEAD if columns else box.SIMPLE
     found = Table(
         title=printable(title) or None, title_justify="left", box=style, show_header=bool(columns), padding=(0, 1)
@@ -188,19 +181,8 @@ def sheet(
 def card(
     title: str, content: Any, text: str = "", *, view: Mapping[str, Any] | None = None, sheets: Sequence[Table] = ()
 ) -> Output:
-    """Title, prose and tables about one thing.
-
-    Args:
-        view: Plain values that are shown as tables (``describe``), before ``sheets``.
-    """
-
-    # Prose without its source's line breaks, so that the terminal breaks it; lists and code keep theirs.
-    kept = (" ", "-", "*", "|", ">")
-    paragraphs = (paragraph.split("\n") for paragraph in text.strip().split("\n\n"))
-    prose = "\n\n".join(
-        ("\n" if any(one.startswith(kept) for one in lines) else " ").join(lines) for lines in paragraphs
-    )
-    parts: list[Part] = [Text(title, style="bold"), *([Padding(prose, (1, 0, 0, 0))] if text else [])]
+    """Title, prose and tables about one thing: of plain values (``describe``), then ``sheets``."""
+    parts: list[Part] = [Text(title, style="bold"), *([Padding(text.strip(), (1, 0, 0, 0))] if text else [])]
     return Output(content, [*parts, *describe(view or {}), *sheets])
 
 
@@ -234,8 +216,7 @@ def text_of(value: Any) -> str:
     if value is None or value in ([], ()):
         return "–"
     if isinstance(value, list | tuple):
-        texts = [text_of(one) for one in value]
-        shown = texts if len(texts) <= LONGEST else [*texts[:LONGEST], f"… ({len(texts)})"]
+        shown = [*map(text_of, value[:LONGEST]), *([f"… ({len(value)})"] if len(value) > LONGEST else [])]
         return ("\n" if max(map(len, shown)) > 50 else ", ").join(shown)
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {text_of(one)}" for name, one in _flat(value).items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, card, sheet
+from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, find_dataset, read_yaml
@@ -31,7 +31,6 @@ def prepare(name: Name, data_dir: options.DataDir = None, cache_dir: options.Cac
 
 def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheDir = None) -> Output:
     """Say what a dataset is, where its files are looked for, and, if they are there, what it holds."""
-
     shown = dataset_card(name, data_dir)
     if not is_local(find_dataset(name, data_dir), data_dir):
         return Output({**shown.content, "manifest": None}, shown.parts)
@@ -53,7 +52,6 @@ def import_(
     ] = None,
 ) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
-
     from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.data.prepare import import_folder
 
@@ -144,20 +142,7 @@ def sids(
     )
     with open_store(cache_dir) as (store, progress):
         found = sid_health(request, store, progress, served=served)
-    levels = ("level", "codes used", "perplexity", "largest code", "prefixes", "error", "nearest code")
-    collisions = [
-        (name, *map(str, (of.groups, of.items, of.excess, of.largest)))
-        for name, of in (("on the codebooks' levels", found.quantised_collisions), ("on whole IDs", found.collisions))
-    ]
-    prefixes = []
-    for one in found.prefixes:
-        shares = (one.brand_pure, one.category_pure, one.concept_shared)
-        texts = ("–" if share is None else f"{share:.1%}" for share in shares)
-        prefixes.append((str(one.length), str(one.shared), *texts))
-    shared = ("length", "prefixes", "one brand", "one category", "concept items that share it with a retain item")
-    sheets = [
-        sheet(found.rows(), levels, title="Levels"),
-        sheet(collisions, ("", "groups", "items", "excess", "largest group"), title="Collisions"),
-        sheet(prefixes, shared, title="Prefixes with two or more items"),
-    ]
-    return card(f"Semantic IDs of {task}: {found.items} items", found.model_dump(mode="json"), sheets=sheets)
+    content = found.model_dump(mode="json")
+    collisions = {"on the codebooks' levels": content["quantised_collisions"], "on whole IDs": content["collisions"]}
+    view = {"levels": content["levels"], "collisions": collisions, "prefixes": content["prefixes"]}
+    return card(f"Semantic IDs of {task}: {found.items} items", content, view=view)

@@ -6,17 +6,12 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, sheet
 from genrec_unlearn_bench.data.catalogue import datasets
-from genrec_unlearn_bench.data.locate import local_folder
+from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.errors import BenchError
-
-HUB = "https://huggingface.co"
 
 Findings = Iterator[tuple[str, str, str]]
 """Subject, state (``ok``, ``note`` or ``fault``) and a text about one thing that runs need."""
@@ -25,10 +20,9 @@ Findings = Iterator[tuple[str, str, str]]
 def doctor(
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
-    network: Annotated[bool, Option("--network", help="Also ask whether the model hub can be reached.")] = False,
 ) -> Output:
     """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
-    parts = (_versions(), _machine(), _storage(options.cache_root(cache_dir)), _data(data_dir), _hub(network=network))
+    parts = (_versions(), _machine(), _storage(options.cache_root(cache_dir)), _data(data_dir), _encoders())
     found = [finding for part in parts for finding in part]
     content = [dict(zip(("subject", "state", "says"), one, strict=True)) for one in found]
     return Output(content, [sheet(found)], exit_code=int(any(state == "fault" for _, state, _ in found)))
@@ -84,29 +78,14 @@ def _storage(cache: Path) -> Findings:
 
 def _data(data_dir: Path | None) -> Findings:
     for spec in datasets(data_dir).values():
-        folder = local_folder(spec, data_dir)
-        if spec.format == "demo":
-            yield f"data {spec.name}", "ok", "generated, needs no files"
-        elif folder is not None:
-            yield f"data {spec.name}", "ok", str(folder)
-        elif all(file.url for file in spec.files):
-            yield f"data {spec.name}", "note", "not here; public, fetched when it is needed"
-        else:
-            yield f"data {spec.name}", "note", f"not here; see bench show {spec.name}"
+        here = is_local(spec, data_dir)
+        yield f"data {spec.name}", "ok" if here else "note", "here" if here else f"not here; see bench show {spec.name}"
 
 
-def _hub(*, network: bool) -> Findings:
-    from urllib.request import urlopen
-
+def _encoders() -> Findings:
     from genrec_unlearn_bench.features.encoder_spec import minilm_folder
 
     try:
         yield "encoder minilm", "ok", str(minilm_folder())
     except BenchError as fault:
         yield "encoder minilm", "note", f"{fault.what}; {fault.hint}"
-    if network:
-        try:
-            with urlopen(HUB, timeout=10):
-                yield "hub", "ok", f"{HUB} answers"
-        except OSError as fault:
-            yield "hub", "note", f"{HUB} cannot be reached: {fault}"

@@ -59,7 +59,7 @@ def leaderboard(
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
-    if (every or open_) and ("html" not in formats or out is None):
+    if (every or open_) and (formats != ["html"] or out is None):
         raise UsageError("--every and --open are about a page", hint="add --format html --out DIR")
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
     reported = compare is not None
@@ -100,16 +100,11 @@ def give(
     reload: float | None = None,
     show: bool = False,
 ) -> None:
-    """Print one format, or write all of them.
-
-    Args:
-        reload: Seconds after which a page reloads itself.
-        show: Whether to show the page in a browser.
-    """
+    """Print one format, or write all of them. ``reload``: seconds after which a page reloads itself."""
     from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs, write_outputs
 
-    if out is None and formats[0] == "terminal":
+    if formats[0] == "terminal":
         draw(stdout(), report.tables, across=report.across, reported=report.reported)
         return
     made = [file for name in formats for file in outputs(report, name, standalone=standalone, bib=bib)]
@@ -119,10 +114,7 @@ def give(
         return
     if reload:
         tag = f'<head>\n<meta http-equiv="refresh" content="{reload:g}">'
-        made = [
-            replace(one, content=str(one.content).replace("<head>", tag, 1)) if one.name.endswith(".html") else one
-            for one in made
-        ]
+        made[0] = replace(made[0], content=str(made[0].content).replace("<head>", tag, 1))
     for place in write_outputs(made, out, "--out"):
         print_line(str(place), stderr=show)
         if show and place.suffix == ".html":

@@ -86,7 +86,7 @@ bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
 bench cache gc --older-than 30 --yes
 bench cache verify
-bench doctor --network
+bench doctor
 """
 """For the end of each verb's help."""
 

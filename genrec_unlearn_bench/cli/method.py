@@ -69,14 +69,11 @@ def new(
     inside = out is None and root is not None and Path.cwd().is_relative_to(root)
     written = new_method(name, folder=out, root=root if inside else None, year=datetime.now(UTC).year)
     content = {"method": str(written.method), "test": str(written.test), "option": written.method_option}
-    return Output(
-        content,
-        [
-            f"{written.method}: the method; begin with its docstring",
-            f"{written.test}: its test; add a fact that a lookalike fails",
-            "",
-            "next:",
-            f"  bench method check {written.method_option}",
-            f"  bench run --task demo-brand --method {written.method_option}",
-        ],
-    )
+    lines = [
+        f"{written.method}: the method; begin with its docstring",
+        f"{written.test}: its test; add a fact that a lookalike fails",
+        "next:",
+        f"  bench method check {written.method_option}",
+        f"  bench run --task demo-brand --method {written.method_option}",
+    ]
+    return Output(content, lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -150,20 +150,18 @@ def selection(*names: Sequence[str] | None) -> Selection:
     return Selection(*map(named, names))
 
 
-def chosen_formats(text: str | None, out: Path | None, known: Collection[str]) -> list[str]:
-    """The formats asked for; of a file's name where none are. Raises UsageError."""
+def chosen_formats(text: str | None, out: Path | None, known: Sequence[str]) -> list[str]:
+    """The formats asked for; of a file's name where none are. ``known``: the terminal, then what can be a file.
+
+    Raises UsageError.
+    """
     from genrec_unlearn_bench.reporting.outputs import SUFFIXES
 
     of_file = SUFFIXES.get(out.suffix.lower()) if out is not None and not out.is_dir() else None
-    formats = list(dict.fromkeys(part.strip().lower() for part in (text or of_file or "terminal").split(",")))
-    for name in formats:
-        one_of("format", name, known)
-    if len(formats) > 1 and (out is None or of_file is not None):
-        where = "go to one file" if of_file is not None else "be printed at once"
-        raise UsageError(f"{len(formats)} formats cannot {where}", hint="name a folder for them (--out DIR)")
-    if of_file is not None and formats != [of_file]:
-        raise UsageError(
-            f"the file {str(out)!r} is {of_file} by its name, and --format says {formats[0]}",
-            hint="change one of them, or name a folder (--out DIR)",
-        )
+    usual = known[0] if out is None else of_file or known[1]
+    formats = list(dict.fromkeys(one_of("format", name.lower(), known) for name in named([text or usual])))
+    fits = len(formats) == 1 if out is None else known[0] not in formats and of_file in (None, *formats[:1])
+    if not fits or (of_file is not None and len(formats) > 1):
+        what = f"{' and '.join(formats)} cannot be written to {'stdout' if out is None else out}"
+        raise UsageError(what, hint="name a folder for several formats (--out DIR), or one file by its format's ending")
     return formats

@@ -27,7 +27,6 @@ Own = Annotated[
 Kinds = Annotated[
     list[str] | None, Option("--kind", help="pareto, probing, …; several (default: all there is data for).")
 ]
-Field = Annotated[str | None, Option(help="Ablations: the swept setting (default: every one that was swept).")]
 Users = Annotated[list[int] | None, Option(help="Show these users (their numbers in per_user.parquet) instead.")]
 Format = Annotated[str | None, Option("--format", help="terminal, html or json.", show_default="terminal")]
 
@@ -52,14 +51,10 @@ def compare(
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
     The measures are the protocol's primary ones unless --metric names others; they are the family that Holm's
-    correction is over. Methods that a table's marks are about are compared in the table's own families
-    (bench leaderboard).
+    correction is over.
     """
     if seed and not users:
-        raise UsageError(
-            "--seed chooses checkpoints, and methods are compared over all seeds that they share",
-            hint="leave it out, or add --users",
-        )
+        raise UsageError("--seed chooses checkpoints to compare over users", hint="leave it out, or add --users")
     from genrec_unlearn_bench.reporting import checkpoints, comparisons
 
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
@@ -125,7 +120,6 @@ def figures(
     ruleset: options.RulesetNames = None,
     scale: options.ScaleNames = None,
     suite: options.SuiteNames = None,
-    field: Field = None,
     metric: options.Metrics = None,
     beam: options.ListBeam = None,
     out: Annotated[Path, Option(help="Folder to write to.", metavar="DIR")] = Path("figures"),
@@ -135,36 +129,35 @@ def figures(
 ) -> Output:
     """Draw figures of results, for a paper or a page.
 
-    Beside every picture lie its numbers (.csv) and the lines of LaTeX that place it, with a caption (.tex). The same
-    results give the same bytes. What could not be drawn is named, with the run that would give its data.
+    Beside every picture lie its numbers (.csv) and a caption (.txt). The same results give the same bytes. What could
+    not be drawn is named, with the run that would give its data.
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
-    from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
+    from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
     from genrec_unlearn_bench.reporting.selection import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
-    inches = Width(one_of("width", width, list(Width)))
+    one_of("width", width, WIDTHS)
     for name in named(kind):
         catalogue.find_kind(name)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
     wanted = options.selection(task, backbone, method, ruleset, scale, suite)
-    request = FigureRequest(found.protocol, wanted.methods, field or "", named(metric), beam)
-    drawn = catalogue.draw_all(found.board(wanted), named(kind), request)
+    request = FigureRequest(found.protocol, wanted.methods, named(metric), beam)
+    drawn, skipped = catalogue.draw_all(found.board(wanted), named(kind), request)
     written, lines = [], []
-    for figure in drawn.figures:
-        files = drawing.figure_files(figure, formats, inches)
-        for file in files:
-            atomic_bytes(out / file.name, file.content, "--out")
-        content = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
-        paths = [str(out / file.name) for file in files]
-        written.append({**content, "caption": " ".join(figure.caption), "files": paths})
-        lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(Path(path).suffix[1:] for path in paths)})")
-    for name, (first, *others) in groupby(drawn.skipped, lambda one: one.kind):
+    for figure in drawn:
+        files = drawing.figure_files(figure, formats, width)
+        for file, content in files.items():
+            atomic_bytes(out / file, content, "--out")
+        facts = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
+        written.append({**facts, "caption": " ".join(figure.caption), "files": [str(out / file) for file in files]})
+        lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(file.rpartition('.')[2] for file in files)})")
+    for name, (first, *others) in groupby(skipped, lambda one: one.kind):
         # Of many blocks the first is named, as the others lack the same.
         more = f" (and {len(others)} more)" if others else ""
         lines.append(f"not drawn: {name}: {first.reason}{more}; would be by: {first.hint}")
-    return Output({"figures": written, "skipped": [vars(one) for one in drawn.skipped]}, lines)
+    return Output({"figures": written, "skipped": [one._asdict() for one in skipped]}, lines)
 
 
 def examples(
@@ -198,7 +191,7 @@ def examples(
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     if beam is not None:
         check_beam(beam)
-    from genrec_unlearn_bench.reporting.examples import page, render, runs
+    from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
@@ -208,16 +201,16 @@ def examples(
     chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     width = beam or found.protocol.beam
     with open_store(cache_dir) as (store, _):
-        read = runs.load_task_runs(chosen, store)
+        read = runs.load_task_runs(*chosen, store)
     if user:
         rows = runs.of_users(read, user, sides)
     else:
         rows = [(sides[0], int(row)) for row in runs.most_changed(read, sides[0], width, top)]
     made = page.make_page(read, rows, beam=width, rule=runs.NAMED if user else runs.RULE, ids=ids)
-    if out is None and form == "terminal":
-        render.draw(stdout(), made)
+    if form == "terminal":
+        page.draw(stdout(), made)
         return
-    text = render.RENDERERS[form](made)
+    text = page.render_html(made) if form == "html" else page.render_json(made)
     if out is None:
         # No line break is added: a redirected file is the one that --out would write.
         print(text, end="")
@@ -269,14 +262,10 @@ def _export_table(folders: list[Path], out: Path) -> Output:
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
     found = load_result_set(list(dict.fromkeys(folders)), published=False, skip_broken=False)
-    rows = write_parquet(found.results, out)
-    table = out / "results.parquet"
-    lines = [
-        f"{table}  ({rows} rows from {len(found.results)} records)",
-        *(f"left out: {other}" for other in found.others),
-    ]
+    rows, table = write_parquet(found.results, out), out / "results.parquet"
     exported = {"path": str(table), "rows": rows, "cells": len(found.results), "left_out": list(found.others)}
-    return Output(exported, lines)
+    lines = [f"{table}  ({rows} rows from {len(found.results)} records)"]
+    return Output(exported, [*lines, *(f"left out: {other}" for other in found.others)])
 
 
 def pull(

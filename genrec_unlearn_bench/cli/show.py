@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,30 +114,22 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
     if kind is not None:
         return kind_named(kind)
     if name.endswith((".yaml", ".yml")):
-        return kind_of_file(Path(name))
+        # A file that cannot be read is told by the reader of tasks.
+        with suppress(OSError, ValueError, yaml.YAMLError):
+            if "axes" in plain_yaml(Path(name).read_text(encoding="utf-8")):
+                return "grids"
+        return "tasks"
     if ".py" in name:
         return "methods"
-    known: list[str] = []
-    for candidate in KINDS:
-        names = names_of(candidate, data_dir)
-        if name in names:
-            return candidate
-        known += names
+    known = {candidate: names_of(candidate, data_dir) for candidate in KINDS}
+    if found := next((candidate for candidate, names in known.items() if name in names), None):
+        return found
     try:
         # Tasks of imported datasets are not listed: there is one for each kind of concept.
         find_task(name, data_dir)
     except UnknownName:
-        raise UnknownName("name", name, known) from None
+        raise UnknownName("name", name, [one for names in known.values() for one in names]) from None
     return "tasks"
-
-
-def kind_of_file(path: Path) -> str:
-    """``grids`` for a YAML file with axes, else ``tasks``, whose reader then names what is wrong with the file."""
-    try:
-        content = plain_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return "tasks"
-    return "grids" if isinstance(content, dict) and "axes" in content else "tasks"
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:

@@ -11,7 +11,7 @@ from rich.text import Text
 from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.command import Output, sheet, text_of
 from genrec_unlearn_bench.cli.run import changed_fields
 from genrec_unlearn_bench.config import named
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
@@ -123,22 +123,16 @@ def _table(choice: Choice) -> RenderableType:
 
     before = choice.original
     varying = [name for name in choice.searched if len({repr(one.config[name]) for one in choice.trials}) > 1]
-    rows = [
-        ("original", *[""] * len(varying), number(worst_case(before)), number(before.retain_ndcg), "1.000", *[""] * 3)
-    ]
+    first = ("original", *[""] * len(varying), number(worst_case(before)), number(before.retain_ndcg), "1.000")
+    rows = [(*first, "", "", "")]
     for place, trial in enumerate(choice.trials):
-        share = "–"
-        if trial.retain_ndcg is not None and before.retain_ndcg:
-            share = f"{trial.retain_ndcg / before.retain_ndcg:.3f}"
-        rows.append(
-            (
-                str(place + 1) if place else "default",
-                *(f"{one:g}" if isinstance(one, float) else str(one) for one in map(trial.config.get, varying)),
-                *(number(worst_case(trial)), number(trial.retain_ndcg), share, f"{trial.seconds:.1f}"),
-                "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no",
-                "" if place != choice.chosen else "◀" if choice.feasible else "◀ nearest",
-            )
-        )
+        kept = trial.retain_ndcg
+        share = "–" if kept is None or not before.retain_ndcg else f"{kept / before.retain_ndcg:.3f}"
+        feasible = "diverged" if trial.diverged else "yes" if is_feasible(trial, before) else "no"
+        mark = "" if place != choice.chosen else "◀" if choice.feasible else "◀ nearest"
+        values = (text_of(trial.config.get(name)) for name in varying)
+        numbers = (number(worst_case(trial)), number(kept), share, f"{trial.seconds:.1f}")
+        rows.append((str(place + 1) if place else "default", *values, *numbers, feasible, mark))
     seeds = f"seed{'s' if len(choice.seeds) > 1 else ''} {', '.join(map(str, choice.seeds))}"
     heads = ("forget\nHR@10", "retain\nNDCG@10", "of the\noriginal", "seconds", "feasible")
     title = " · ".join((choice.method, choice.task, choice.backbone, choice.scale, seeds))
@@ -151,12 +145,7 @@ def _table(choice: Choice) -> RenderableType:
         "chosen: the best retain of the feasible whose forget HR@10 cannot be told apart from the lowest "
         f"(sign-flip over users, {choice.level:.0%})",
     ]
-    if not choice.searched:
-        lines.append(f"{choice.method} lists no values to search: there is nothing to tune, and its default is taken")
-    elif choice.space > len(choice.trials):
-        lines.append(f"{len(choice.trials)} of {choice.space} configurations were tried, even over the learning rates")
-    else:
-        lines.append(f"its space was tried whole: {choice.space} configurations")
+    lines.append(f"{len(choice.trials)} of the {choice.space} configurations that the method lists were tried")
     if not choice.feasible:
         lines.append("no trial was feasible: the nearest to it was taken, and is flagged in every result")
     return Group(table, Text("\n".join([*lines, f"all trials: {choice.seconds:.1f} s"]), style="dim"))

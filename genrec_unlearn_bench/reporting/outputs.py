@@ -15,9 +15,8 @@ from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.document import render_json
-from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, wide_csv
+from genrec_unlearn_bench.reporting.formats.csv_tables import long_csv
 from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
-from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
 from genrec_unlearn_bench.reporting.html_page import render_html
 from genrec_unlearn_bench.reporting.latex_tables import render_latex
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
@@ -28,7 +27,8 @@ from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
-SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html", ".txt": "terminal"}
+"""All but the first are files."""
+SUFFIXES = {".md": "md", ".csv": "csv", ".json": "json", ".tex": "latex", ".html": "html"}
 SITE = "site"
 """Folder of the published site in a leaderboard's."""
 SITE_FORMATS = ("md", "csv", "latex")
@@ -110,15 +110,11 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
     shown: dict[str, Any] = {"across": report.across, "reported": report.reported}
     out: list[Output]
     match format_:
-        case "terminal":
-            out = [Output(f"{stem}.txt", render_terminal(tables, **shown))]
         case "md":
             figures = _figures(report, "svg")
             out = [Output(f"{stem}.md", render_markdown(tables, **shown, figures=bool(figures))), *figures]
         case "csv":
             out = [Output(f"{stem}-long.csv", long_csv(tables))]
-            out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in tables]
-            out += [Output(f"{stem}-across.csv", across_csv(report.across), "further")]
         case "json":
             out = [Output(f"{stem}.json", render_json(tables, **shown))]
         case "html":

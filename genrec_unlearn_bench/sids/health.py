@@ -78,21 +78,6 @@ class SidHealth(StrictModel):
     tree: bool = False
     """Whether SIDs are a tree's: digit pieces or clusters, then an ordinal (if any) and an end."""
 
-    def rows(self) -> list[tuple[str, str, str, str, str, str, str]]:
-        """Level by level, for a table: level, codes used, perplexity, largest share, prefixes, error, nearest."""
-        return [
-            (
-                f"{level.level}" if level.quantised else f"{level.level} ({'ends' if self.tree else 'ordinal'})",
-                f"{level.used}/{level.size}",
-                f"{level.perplexity:.1f}",
-                f"{level.largest_share:.1%}",
-                f"{level.prefixes}",
-                "-" if level.error is None else f"{level.error:.3f}",
-                "-" if level.nearest_share is None else f"{level.nearest_share:.1%}",
-            )
-            for level in self.levels
-        ]
-
 
 def health(
     table: SidTable,

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
-from genrec_unlearn_bench.cli.show import kind_of_file
 
 GRID = """
 name: mine
@@ -76,10 +75,10 @@ def test_a_broken_grid_is_told_with_all_its_faults(grid: Path) -> None:
 def test_a_task_file_is_still_a_task(tmp_path: Path, grid: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("name: own\ndataset: demo\nconcept: {kind: brand}\ntitle: Mine\n", encoding="utf-8")
-    assert kind_of_file(path) == "tasks"
-    assert kind_of_file(grid) == "grids"
+    assert json.loads(bench("show", str(path), "--json").stdout)["kind"] == "task"
+    assert json.loads(bench("show", str(grid), "--json").stdout)["kind"] == "grid"
     path.write_text("axes: [", encoding="utf-8")
-    assert kind_of_file(path) == kind_of_file(tmp_path / "none.yaml") == "tasks"
+    assert bench("show", str(path)).exit_code == bench("show", str(tmp_path / "none.yaml")).exit_code == 2
 
 
 def test_grids_are_listed_and_shown_without_torch() -> None:

@@ -50,7 +50,7 @@ def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     name = "quantisation-industrial-brand-tiger-small-tuned-suite-full"
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "tex")
+        f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "txt")
     }
     assert f"figures/{name}" in result.stdout
 
@@ -69,7 +69,7 @@ def test_everything_there_is_data_for_and_what_there_is_none_for(records: Path) 
         *("probing", "relearning", "membership", "forget-quality", "quantisation", "pareto", "stream"),
     }
     assert all(Path(path).is_file() for one in found["figures"] for path in one["files"])
-    assert {one["kind"] for one in found["skipped"]} == {"overlap", "ablation"}
+    assert {one["kind"] for one in found["skipped"]} == {"overlap"}
     assert all(one["hint"].startswith("bench run") for one in found["skipped"])
     assert all("retrain" in one["caption"] or one["kind"] for one in found["figures"])
 

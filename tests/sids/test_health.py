@@ -71,12 +71,6 @@ def test_error_and_nearest_share_follow_the_codes() -> None:
     assert moved.error == pytest.approx((81 + 1) / 4 / latents.var())
 
 
-def test_rows_are_printable() -> None:
-    rows = report().rows()
-    assert rows[0] == ("1", "3/4", "2.7", "50.0%", "3", "-", "-")
-    assert rows[2][0] == "3 (ordinal)"
-
-
 def test_padded_tables_are_reported() -> None:
     made = health(from_index(np.array([[0, 1], [0, -1], [1, -1]])))
     assert [level.used for level in made.levels] == [2, 1]

@@ -7,7 +7,7 @@ go to the lower row. A user is shown once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -32,19 +32,12 @@ from genrec_unlearn_bench.store.store import StageStore
 SIDES = (Group.FORGET, Group.RETAIN)
 
 
-@dataclass(frozen=True, eq=False)
-class ChosenRuns:
-    """Runs of a block that are compared list by list, by label: the original, the oracle, then the others."""
-
-    title: str
-    seed: int
-    rows: tuple[tuple[str, Result], ...]
-
-
 def choose_runs(
     board: Board, protocol: StatisticsProtocol, *, methods: Sequence[str] = (), seed: int | None = None
-) -> ChosenRuns:
+) -> tuple[str, dict[str, Result]]:
     """Choose the runs of a block that are compared, at a seed, or the lowest at which no row is missing or diverged.
+
+    Returns the block's title and the runs by label: the original, the oracle, then the others.
 
     Args:
         methods: Labels, methods or globs of rows; all methods where none are given.
@@ -68,7 +61,7 @@ def choose_runs(
         hint = "choose another --seed or --method, or run what is missing"
         raise DataMissing(f"{at} that did not diverge: {has}", where=block.key.title, hint=hint)
     chosen = shared[0] if seed is None else seed
-    return ChosenRuns(block.key.title, chosen, tuple((row.label, row.results[chosen]) for row in rows))
+    return block.key.title, {row.label: row.results[chosen] for row in rows}
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
@@ -123,13 +116,13 @@ class TaskRuns:
         return part.subset(same[[(pairs[:row] == pairs[row]).all(axis=1).sum()]])
 
 
-def load_task_runs(chosen: ChosenRuns, store: StageStore) -> TaskRuns:
+def load_task_runs(title: str, chosen: Mapping[str, Result], store: StageStore) -> TaskRuns:
     """The dataset, the task and the lists of some runs.
 
     Raises DataMissing where the cache lacks one of them, ProtocolMismatch for runs on different test examples, and
     CorruptArtefact where the manifest beside a result is not that of its task.
     """
-    runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.rows)
+    runs = tuple((label, find_lists(read_record(result.folder), store)) for label, result in chosen.items())
     first = runs[0][1]
     for label, found in runs[1:]:
         same = (
@@ -139,8 +132,8 @@ def load_task_runs(chosen: ChosenRuns, store: StageStore) -> TaskRuns:
         )
         if not all(same):
             what = f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples"
-            raise ProtocolMismatch(what, where=chosen.title, hint="compare runs of one dataset, task and suite")
-    path = chosen.rows[0][1].folder / MANIFEST
+            raise ProtocolMismatch(what, where=title, hint="compare runs of one dataset, task and suite")
+    path = next(iter(chosen.values())).folder / MANIFEST
     try:
         manifest = TaskManifest.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
@@ -148,7 +141,7 @@ def load_task_runs(chosen: ChosenRuns, store: StageStore) -> TaskRuns:
     if manifest is None or manifest.digest != first.record.task_digest:
         hint = f"restore the folder, or make the run again: {first.record.command}"
         raise CorruptArtefact("the manifest beside the result is not that of its task", where=str(path), hint=hint)
-    return TaskRuns(chosen.title, find_dataset_of(first.record, store), manifest, runs)
+    return TaskRuns(title, find_dataset_of(first.record, store), manifest, runs)
 
 
 RULE = (

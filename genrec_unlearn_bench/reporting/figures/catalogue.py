@@ -1,15 +1,14 @@
 """The kinds of figures, declared in ``leaderboard/figures.yaml``, and drawing those that were asked for.
 
-Most kinds are panels of a measurement's table (``measurements/<name>.csv``), seed by seed, then over seeds. Its
-column ``model`` says which model a row is of: the run itself, or one that it is compared with. So the curves of the
-original and the oracle are known wherever a method was measured, with or without results of their own.
+Most kinds are panels of a table, seed by seed, then over seeds: of a measurement's (``measurements/<name>.csv``) or of
+the records' numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,25 +35,19 @@ from genrec_unlearn_bench.reporting.figures.model import (
     panel_figure,
     unmeasured,
 )
-from genrec_unlearn_bench.reporting.figures.records import draw_ablation, draw_overlap, draw_pareto
+from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OWN = "run"
+"""The run itself in the column ``model`` of a measurement's table, which also has the original and the oracle."""
+AGAIN = "run that cell again (bench run)"
 SPACES = ("served SIDs", "original SIDs")
 """Semantic IDs that an attack trains and is scored in: the model's own, and those before unlearning."""
-_FROM_RECORDS = {"pareto": draw_pareto, "overlap": draw_overlap, "ablation": draw_ablation}
-_OWN = "run"
-_AGAIN = "run that cell again (bench run)"
-_MOST_APART = 4
-"""Positions up to which marks are drawn next to each other."""
-_TICKS = 7
-"""Positions that are named, about."""
 _DECADES = 20.0
 """A distribution beyond this is logarithmic: truth ratios go over decades where a model is sure of what is wrong."""
-_DASHES = ((), (4.0, 1.5), (1.5, 1.2), (5.0, 1.2, 1.2, 1.2), (3.0, 1.0), (6.0, 2.0))
-"""Of distributions, which have too many points for markers."""
 
 
 class Panels(StrictModel):
@@ -95,11 +88,13 @@ class Kind(StrictModel):
     """One kind of figure."""
 
     panels: tuple[Panels, ...] = ()
-    """Of the measurement that the kind is named after; none for a kind that is drawn from records."""
+    """Of the measurement that the kind is named after, or of token overlap; none for the Pareto figure."""
     needs: str = ""
     """What no run of a block has where it cannot be drawn."""
     options: str = ""
     """Of ``bench run``, for what it needs."""
+    method: str = ""
+    """That has it; any where empty."""
     caption: tuple[str, ...] = ()
     """Sentences, with ``{block}`` and ``{oracle}``."""
 
@@ -115,8 +110,7 @@ def kinds() -> Mapping[str, Kind]:
     return parse_yaml(_Kinds, file.read_text(encoding="utf-8"), where="leaderboard/figures.yaml").kinds
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A kind that could not be drawn for a block, with the reason and the run that would give the data."""
 
     kind: str
@@ -125,70 +119,55 @@ class Skipped:
     hint: str
 
 
-class Drawn(NamedTuple):
-    """The figures of a request."""
-
-    figures: tuple[Figure, ...]
-    skipped: tuple[Skipped, ...]
-
-
 def find_kind(name: str) -> Kind:
     """The kind of that name. Raises UnknownName."""
     return kinds()[one_of("kind", name, kinds())]
 
 
-def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> Drawn:
-    """Every kind that was asked for, of every block.
-
-    Args:
-        wanted: Kinds; all where none are named. A kind that is named and cannot be drawn for any block is a fault.
+def draw_all(board: Board, wanted: Sequence[str], request: FigureRequest) -> tuple[list[Figure], list[Skipped]]:
+    """Every kind that was asked for, or all of them, of every block, and what could not be drawn.
 
     Raises:
-        UnknownName: No such kind, or no such field for ablations.
-        NotDrawn: A named kind has no data, or nothing could be drawn at all.
+        UnknownName: No such kind.
+        NotDrawn: A named kind has no data for any block, or nothing could be drawn at all.
     """
     figures: list[Figure] = []
     skipped: list[Skipped] = []
     for name in dict.fromkeys(wanted or kinds()):
-        missing: list[NotDrawn] = []
-        before = len(figures)
         for block in board.blocks:
             try:
                 figures += draw_kind(name, block, request)
             except NotDrawn as fault:
-                missing.append(fault)
                 skipped.append(Skipped(name, block.key.title, fault.what, fault.hint or ""))
-        if wanted and len(figures) == before:
-            reason = missing[0].what if missing else "nothing was measured on the rows that were asked for"
-            more = f" (and so for {len(missing) - 1} more blocks)" if len(missing) > 1 else ""
-            hint = missing[0].hint if missing else None
-            raise NotDrawn(f"the kind {name!r} cannot be drawn: {reason}{more}", hint=hint)
+    drawn = {figure.kind for figure in figures}
+    for one in skipped:
+        if one.kind in wanted and one.kind not in drawn:
+            raise NotDrawn(f"the kind {one.kind!r} cannot be drawn: {one.reason}", hint=one.hint)
     if not figures:
         raise NotDrawn(
             "none of these results can be drawn:" + "".join(f"\n  - {one.kind}: {one.reason}" for one in skipped),
             hint="name a kind (--kind) to see which run would give its data",
         )
-    return Drawn(tuple(figures), tuple(skipped))
+    return figures, skipped
 
 
-def draw_kind(name: str, block: Block, request: FigureRequest) -> tuple[Figure, ...]:
+def draw_kind(name: str, block: Block, request: FigureRequest) -> list[Figure]:
     """The figures of a kind for a block, more than one where there are many rows. Raises NotDrawn and UnknownName."""
     kind = find_kind(name)
-    if name in _FROM_RECORDS:
-        return _FROM_RECORDS[name](block, request)
-    table = read_tables(block, name, request.protocol)
+    if name == "pareto":
+        return [draw_pareto(block, request)]
+    table = overlap_table(block, request.protocol) if name == "overlap" else read_tables(block, name, request.protocol)
     if table is None:
-        raise unmeasured(block, f"{kind.needs} (measurements/{name}.csv)", kind.options)
-    selected = SelectedRows.of(block, request)
+        raise unmeasured(block, kind.needs, kind.options, method=kind.method)
+    selected = SelectedRows.of(block, request, set(table["label"]) if name == "overlap" else None)
     caption = [sentence.format(block=block.key.title, oracle=selected.oracle) for sentence in kind.caption]
     out = []
     for ending, labels in selected.parts():
-        shown = (*labels, FLOOR_LABEL) if FLOOR_LABEL in set(table["label"]) else labels
-        found = (_column_panels(spec, table, shown, selected, request.protocol) for spec in kind.panels)
-        panels = [panel for each in found for panel in each]
+        shown = [label for label in (*labels, FLOOR_LABEL) if label in set(table["label"])]
+        panels = [panel for spec in kind.panels for panel in _column_panels(spec, table, shown, selected, request)]
         if panels:
             out.append(panel_figure(name, block, panels, caption, selected, ending=ending, variants=SPACES))
-    return tuple(out)
+    return out
 
 
 def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.DataFrame | None:
@@ -201,7 +180,7 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
 
     frames: list[pd.DataFrame] = []
     for row in block.rows:
-        labels = {_OWN: row.label, "original": protocol.baseline, "retrain": protocol.oracle, "untrained": FLOOR_LABEL}
+        labels = {OWN: row.label, "original": protocol.baseline, "retrain": protocol.oracle, "untrained": FLOOR_LABEL}
         for seed, result in row.results.items():
             path = result.folder / MEASUREMENTS / f"{name}.csv"
             if not path.is_file():
@@ -210,11 +189,11 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
                 frame = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
             except (OSError, ValueError) as fault:
                 what = f"the table of a measurement cannot be read: {fault}"
-                raise CorruptArtefact(what, where=str(path), hint=_AGAIN) from None
+                raise CorruptArtefact(what, where=str(path), hint=AGAIN) from None
             # A table of a stream has one model alone and need not name it.
-            frame = frame if "model" in frame else frame.assign(model=_OWN)
+            frame = frame if "model" in frame else frame.assign(model=OWN)
             # Any table of others comes after every row's own.
-            rank = len(frames) + (frame["model"] != _OWN) * len(block.rows) * len(block.seeds)
+            rank = len(frames) + (frame["model"] != OWN) * len(block.rows) * len(block.seeds)
             frames.append(frame.assign(label=frame["model"].map(labels), seed=seed, rank=rank))
     if not frames:
         return None
@@ -222,34 +201,44 @@ def read_tables(block: Block, name: str, protocol: StatisticsProtocol) -> pd.Dat
     return whole[whole["rank"] == whole.groupby(["label", "seed"])["rank"].transform("min")]
 
 
-def estimates(
-    table: pd.DataFrame,
-    key: Sequence[str],
-    value: str,
-    protocol: StatisticsProtocol,
-    *,
-    interval: tuple[str, str] | None = None,
-    where: Mapping[str, str] | None = None,
-) -> dict[tuple[str, ...], Estimate]:
-    """Means over seeds, by the texts of the columns in ``key`` (empty for a column that is not there), in the order of
-    the table; what was measured at no seed is left out.
+def overlap_table(block: Block, protocol: StatisticsProtocol) -> pd.DataFrame | None:
+    """Token overlap in the records of the original and of methods that changed semantic IDs, with the columns
+    ``label``, ``seed``, ``metric``, ``level`` (of ``overlap.level``) and ``value``. None where no method did."""
+    import pandas as pd
 
-    Args:
-        value: Column of the number.
-        interval: Columns of the measurement's own interval, taken where there is one seed alone.
-        where: Columns with the text that they must have, where the table has them.
-    """
-    table = table.assign(**{column: "" for column in (*key, value) if column not in table})
-    for column, text in (where or {}).items():
+    rows = [
+        (row.label, seed, measure.metric, value)
+        for measure in block.measures
+        if measure.group is Group.ALL and measure.metric.startswith("overlap")
+        for row, values in zip(block.rows, block.values(measure), strict=True)
+        for seed, value in zip(block.seeds, values, strict=True)
+        if math.isfinite(value)
+    ]
+    table = pd.DataFrame(rows, columns=["label", "seed", "metric", "value"])
+    change = table["metric"].str.startswith("overlap-change.") & (table["metric"] != "overlap-change.lift")
+    moved = set(table[change & (table["value"] != 0.0)]["label"])
+    level = table["metric"].str.extract(r"^overlap\.level(\d+)$", expand=False).fillna("")
+    table = table.assign(level=level, metric=table["metric"].mask(level != "", "overlap.level"))
+    return table[table["label"].isin({protocol.baseline, *moved})] if moved else None
+
+
+def estimates(
+    table: pd.DataFrame, key: Sequence[str], spec: Panels, protocol: StatisticsProtocol
+) -> dict[tuple[str, ...], Estimate]:
+    """Means of a column over seeds, by the texts of the columns in ``key`` (empty for a column that is not there), in
+    the order of the table; what was measured at no seed is left out."""
+    table = table.assign(**{column: "" for column in (*key, spec.value) if column not in table})
+    for column, text in spec.where.items():
         table = table[table[column] == text] if column in table else table
     out = {}
     for place, group in table.groupby([table[column] for column in key], sort=False):
-        numbers = _numbers(group, value)
+        numbers = _numbers(group, spec.value)
         found = mean_of(numbers, protocol)
-        if found.seeds == 1 and interval is not None and set(interval) <= set(group):
+        if found.seeds == 1 and spec.interval is not None and set(spec.interval) <= set(group):
             at = [math.isfinite(number) for number in numbers].index(True)
-            bounds = replace(found, low=_numbers(group, interval[0])[at], high=_numbers(group, interval[1])[at])
-            found = replace(bounds, interval="of the measurement") if bounds.banded else found
+            low, high = (_numbers(group, column)[at] for column in spec.interval)
+            bounds = replace(found, low=low, high=high, interval="of the measurement")
+            found = bounds if bounds.banded else found
         if found.seeds:
             out[tuple(map(str, place))] = found
     return out
@@ -257,14 +246,15 @@ def estimates(
 
 def _numbers(table: pd.DataFrame, column: str) -> list[float]:
     try:
-        return [float(text) if text else math.nan for text in table[column]]
+        found: list[float] = table[column].replace("", "nan").astype(float).tolist()
     except ValueError as fault:
         what = f"the column {column!r} of a measurement holds no number: {fault}"
-        raise CorruptArtefact(what, hint=_AGAIN) from None
+        raise CorruptArtefact(what, hint=AGAIN) from None
+    return found
 
 
 def _column_panels(
-    spec: Panels, table: pd.DataFrame, labels: Sequence[str], selected: SelectedRows, protocol: StatisticsProtocol
+    spec: Panels, table: pd.DataFrame, labels: Sequence[str], selected: SelectedRows, request: FigureRequest
 ) -> list[Panel]:
     """The panels of one column of a table, with the rows of some labels."""
     by_panel: dict[str, list[Series]] = {}
@@ -272,7 +262,7 @@ def _column_panels(
     names = {name: place for place, name in enumerate(name for name in spec.names if name in seen)}
     for row, label in enumerate(labels):
         mine, key = table[table["label"] == label], (spec.panel, spec.space[0], spec.x)
-        found = estimates(mine, key, spec.value, protocol, interval=spec.interval, where=spec.where)
+        found = estimates(mine, key, spec, request.protocol)
         curves: dict[tuple[str, str], list[tuple[float, Estimate]]] = {}
         for (panel, space, x), each in found.items():
             place = float(row) if not spec.x else float(names[x] if names else x or 0.0)
@@ -285,8 +275,10 @@ def _column_panels(
             if not second or first is None or [y.mean for _, y in points] != [y.mean for _, y in first]:
                 by_panel.setdefault(panel, []).append(_series(spec, label, points, selected, second=second))
     order = [*(panel for panel in spec.titles if panel in by_panel), *(p for p in by_panel if p not in spec.titles)]
-    ticks = [spec.names[name] for name in names] if spec.x else labels
-    return [_panel(spec, panel, tuple(by_panel[panel]), ticks) for panel in order]
+    return [
+        _panel(spec, panel, tuple(by_panel[panel]), [spec.names[n] for n in names] if spec.x else labels)
+        for panel in order
+    ]
 
 
 def _series(
@@ -294,13 +286,9 @@ def _series(
 ) -> Series:
     look = selected.looks[label]
     if spec.distribution:
-        dash = (
-            ()
-            if label in (selected.original, selected.oracle)
-            else _DASHES[list(selected.looks).index(label) % len(_DASHES)]
-        )
+        # Too many points for markers.
         shares = tuple((each.mean, Estimate(share, seeds=each.seeds)) for share, each in points)
-        return Series(label, replace(look, marker="", dash=dash, hollow=False), shares)
+        return Series(label, replace(look, marker=""), shares)
     if second:
         look = replace(look, hollow=True, dash=SECOND_DASH, order=look.order - 0.1)
     return Series(label, look, tuple(points), SPACES[second] if spec.space[0] else "")
@@ -308,10 +296,6 @@ def _series(
 
 def _panel(spec: Panels, panel: str, series: tuple[Series, ...], names: Sequence[str]) -> Panel:
     places = sorted({x for each in series for x, _ in each.points})
-    ticks = [(float(place), name) for place, name in enumerate(names)]
-    if not names and not spec.distribution:
-        step = 1 if spec.steps else max(1, round(len(places) / _TICKS))
-        ticks = [(x, f"{x:g}") for x in places[::step]]
     symlog = next((x for x in places if x > 0.0), 1.0) if spec.steps else 0.0
     if spec.distribution and places[-1] > _DECADES:
         symlog = 0.1
@@ -322,10 +306,8 @@ def _panel(spec: Panels, panel: str, series: tuple[Series, ...], names: Sequence
         ylabel=quantity if spec.x else "",
         series=series,
         style="lines" if spec.x else "rows",
-        ticks=tuple(ticks),
+        names=tuple(names),
         line=spec.line,
         symlog=symlog,
         ylim=spec.ylim,
-        # Bands of many rows over each other are one grey; for a few positions there is room for whiskers.
-        apart=spec.interval is not None and not spec.steps and len(places) <= _MOST_APART,
     )

@@ -1,4 +1,4 @@
-"""From a figure to its files: panels with one legend below all, in the shipped style; PDF, SVG, PNG, CSV and LaTeX.
+"""From a figure to its files: panels with one legend below all, in the shipped style; PDF, SVG, PNG, CSV and text.
 
 The same results give the same bytes: no date, no version of a program and no random name goes in.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,11 +21,10 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, Figure, Look, Panel, Series, Width
-from genrec_unlearn_bench.reporting.latex_text import escape, label
+from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, WIDTHS, Figure, Look, Panel, Series
 from genrec_unlearn_bench.reporting.wording import csv_text
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ FORMATS = tuple(_METADATA)
 _HEIGHTS = {"lines": 1.55, "rows": 0.62, "scatter": 2.4}
 """Inches of a panel with its title and labels; of marks by row, without the rows; of a scatter in a column."""
 _ROW_HEIGHT = 0.165
-_STEP = 0.07
-"""Between marks that are drawn apart."""
 _LONGEST = 22
 """Letters of a row's name next to its axes."""
 _DOTTED: dict[str, Any] = {"color": "#000000", "linewidth": 0.6, "linestyle": (0.0, (1.0, 2.0)), "zorder": 0.5}
@@ -70,47 +67,44 @@ class Canvas(MatplotlibFigure):
         return buffer.getvalue()
 
 
-def draw(figure: Figure, width: Width) -> Canvas:
-    """The panels of a figure, at most two in a row of a column and four in one of a page, with one legend below."""
+def draw(figure: Figure, width: str) -> Canvas:
+    """The panels of a figure, at most two in a row of a ``column`` and four in one of a ``page``, one legend below."""
     panels = figure.panels
-    across = min(len(panels), 2 if width is Width.COLUMN else 4)
+    down = math.ceil(len(panels) / (2 if width == "column" else 4))
     # Five panels are better as three and two than as four and one.
-    down = math.ceil(len(panels) / across)
     across = math.ceil(len(panels) / down)
-    height = _HEIGHTS[panels[0].style] + (_ROW_HEIGHT * len(panels[0].ticks) if panels[0].style == "rows" else 0.0)
-    if panels[0].style == "scatter" and width is Width.PAGE:
-        height = 3.4
+    heights = (_HEIGHTS[one.style] + (_ROW_HEIGHT * len(one.names) if one.style == "rows" else 0.0) for one in panels)
+    height = 3.4 if panels[0].style == "scatter" and width == "page" else max(heights)
     layout = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.03, wspace=0.03, hspace=0.05)
-    canvas = Canvas(figsize=(width.inches, height * down), layout=layout)
+    canvas = Canvas(figsize=(WIDTHS[width], height * down), layout=layout)
     grid = [axes for line in canvas.subplots(down, across, squeeze=False) for axes in line]
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
-    first: dict[str, Axes] = {}
+    first: dict[tuple[str, str], Axes] = {}
     for axes, panel in zip(grid, panels, strict=False):
         # One range for panels of one quantity, so that they can be compared across.
         rows = panel.style == "rows"
-        same = first.setdefault(panel.xlabel if rows else panel.ylabel, axes)
+        same = first.setdefault((panel.style, panel.xlabel if rows else panel.ylabel), axes)
         if same is not axes:
             (axes.sharex if rows else axes.sharey)(same)
         if panel.symlog:
             axes.set_xscale("symlog", linthresh=panel.symlog, linscale=0.5)
-            # Powers as plain numbers: the figures' texts are not read as mathematics.
-            axes.xaxis.set_major_formatter(lambda x, place: f"{x:g}")
-        for place, series in enumerate(panel.series):
-            _draw_series(axes, panel, series, _STEP * (place - (len(panel.series) - 1) / 2.0) if panel.apart else 0.0)
+        for series in panel.series:
+            _draw_series(axes, panel, series)
     for number, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
-        _frame(axes, panel, leftmost=number % across == 0 or panel.ylabel != panels[number - 1].ylabel)
+        # Beside lines, the legend says which row is which.
+        leftmost = number % across == 0 or panel.ylabel != panels[number - 1].ylabel
+        _frame(axes, panel, leftmost=leftmost and (panel.style != "rows" or panels[0].style == "rows"))
     _add_legend(canvas, figure, width)
     if panels[0].style == "scatter":
         _write_names(canvas, grid[0], panels[0].series)
     return canvas
 
 
-def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None:
+def _draw_series(axes: Axes, panel: Panel, series: Series) -> None:
     """Marks and intervals of a series; of rows with x and y exchanged."""
     look, rows = series.look, panel.style == "rows"
-    if rows:
-        shift = 0.17 if look.hollow else 0.0
+    shift = 0.17 if rows and look.hollow else 0.0
     if panel.ylim[0] is not None and panel.style == "lines":
         # The margin above the highest mark is then a share of the whole range.
         axes.update_datalim([(series.points[0][0], panel.ylim[0])])
@@ -126,7 +120,7 @@ def _draw_series(axes: Axes, panel: Panel, series: Series, shift: float) -> None
     if panel.style == "scatter":
         thin = {"color": look.colour, "linewidth": 0.5, "alpha": 0.4, "zorder": 1.5}
         axes.plot(series.reach, means * 2, **thin)
-    if panel.style == "lines" and not panel.apart and len(banded) > 1:
+    if panel.style == "lines" and len(banded) > 1:
         xs, lows, highs = zip(*banded, strict=True)
         axes.fill_between(xs, lows, highs, color=look.colour, alpha=0.1, linewidth=0.0, zorder=look.order - 1.0)
         return
@@ -140,37 +134,35 @@ def _frame(axes: Axes, panel: Panel, *, leftmost: bool) -> None:
     axes.set_xlabel(panel.xlabel, labelpad=1.5)
     if leftmost:
         axes.set_ylabel(panel.ylabel, labelpad=2.0)
-    if panel.band is not None:
-        axes.axhspan(*panel.band, color="#000000", alpha=0.08, linewidth=0.0, zorder=0.0)
     if panel.line is not None:
         (axes.axhline if panel.style == "lines" else axes.axvline)(panel.line, **_DOTTED)
     if panel.style == "rows":
-        names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for _, name in panel.ticks]
+        names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in panel.names]
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_yticks(range(len(names)), names if leftmost else [""] * len(names))
         axes.tick_params(axis="y", length=0.0)
         axes.yaxis.grid(visible=True, color="#E4E4E4", linewidth=0.5)
         axes.set_axisbelow(True)
         return
-    if panel.ticks:
-        named: list[tuple[float, str]] = []
-        for x, name in reversed(panel.ticks):
-            # Names need room next to each other on a log scale; the last one, the end of an attack, is kept.
-            apart = not panel.symlog or not named or x == 0.0
-            if name and (apart or math.log10(named[-1][0] / max(x, panel.symlog / 10.0)) >= 0.65):
-                named.append((x, name))
-        axes.set_xticks([x for x, _ in named], [name for _, name in named])
-        axes.set_xticks([x for x, _ in panel.ticks], minor=True)
-        axes.tick_params(axis="x", which="minor", length=1.5, width=0.5, labelbottom=False)
+    if panel.names:
+        axes.set_xticks(range(len(panel.names)), panel.names)
+    places = {x for series in panel.series for x, _ in series.points}
+    if panel.symlog:
+        # Powers as plain numbers: the figures' texts are not read as mathematics.
+        first, last = math.ceil(math.log10(panel.symlog)), math.floor(math.log10(max(places)))
+        ticks = [*{0.0} & places, *(10.0**power for power in range(first, last + 1))]
+        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    elif not panel.names and all(x.is_integer() for x in places):
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     if panel.style == "scatter":
         axes.margins(0.15, 0.12)
     axes.set_ylim(*panel.ylim)
 
 
-def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
+def _add_legend(canvas: Canvas, figure: Figure, width: str) -> None:
     """A legend below all axes: an entry for each label and each variant. The figure grows by the room it takes."""
     series = [each for panel in figure.panels for each in panel.series]
-    rows = figure.panels[0].style == "rows"
+    rows = all(panel.style == "rows" for panel in figure.panels)
     looks = dict(figure.legend)
     if not looks:
         looks = {} if rows else {each.label: each.look for each in reversed(series) if not each.look.hollow}
@@ -182,7 +174,7 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
     if not looks:
         return
     # A letter of 7 pt is 3.9 pt wide on average, handle and gaps 29 pt.
-    columns = max(1, int(width.inches * 72.0 / (3.9 * max(map(len, looks)) + 29.0)))
+    columns = max(1, int(WIDTHS[width] * 72.0 / (3.9 * max(map(len, looks)) + 29.0)))
     across, tall = canvas.get_size_inches()
     canvas.set_size_inches(across, tall + 0.08 + 0.135 * math.ceil(len(looks) / columns))
     handles = [Line2D([], [], **look.style) for look in looks.values()]
@@ -191,6 +183,7 @@ def _add_legend(canvas: Canvas, figure: Figure, width: Width) -> None:
 
 _RINGS = (0.0, 6.0, 13.0, 21.0, 30.0, 40.0, 52.0, 66.0)
 """Distances of a name that are tried, in points; from the third on a thin line leads to it."""
+_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
 _WAYS = ((1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (0, -1))
 
 
@@ -215,7 +208,6 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
     offset: dict[str, Any] = {"textcoords": "offset points", "annotation_clip": False}
     text: dict[str, Any] = {"fontsize": 7.0, "va": "center", "ha": "left", "zorder": 4.0}
     text["path_effects"] = [withStroke(linewidth=1.4, foreground="white")]
-    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "#888888", "shrinkA": 0.0, "shrinkB": 2.0}
     for each, mark, (x, y) in zip(series, marks, places, strict=True):
         weight = "bold" if each.best else "normal"
         note = axes.annotate(each.label, mark, xytext=(0.0, 0.0), fontweight=weight, **offset, **text)
@@ -232,48 +224,24 @@ def _write_names(canvas: Canvas, axes: Axes, series: Sequence[Series]) -> None:
         taken.append(box)
         note.set_position(((box.x0 - x) / point, ((box.y0 + box.y1) / 2 - y) / point))
         if far > _RINGS[1]:
-            axes.annotate("", mark, xytext=note.get_position(), arrowprops=line, **offset)
+            axes.annotate("", mark, xytext=note.get_position(), arrowprops=_LEADER, **offset)
 
 
-class Written(NamedTuple):
-    """One file of a figure."""
-
-    name: str
-    content: bytes
-
-
-def figure_files(figure: Figure, formats: Sequence[str], width: Width) -> tuple[Written, ...]:
-    """The pictures in the formats asked for, ``<name>.csv`` and ``<name>.tex``. Raises UnknownName for a format."""
+def figure_files(figure: Figure, formats: Sequence[str], width: str) -> dict[str, bytes]:
+    """By name: the pictures in the formats asked for, ``<name>.csv``, and ``<name>.txt`` with the caption."""
     import pandas as pd
 
-    for name in formats:
-        one_of("format", name, FORMATS)
     rows = [[csv_text(value) if isinstance(value, str) else value for value in row] for row in figure.rows]
     # Six digits, as in every other file; empty where nothing was measured.
     table = pd.DataFrame(rows, columns=figure.heads).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    return (
-        *(Written(f"{figure.name}.{name}", _picture(figure, name, width)) for name in formats),
-        Written(f"{figure.name}.csv", table.encode()),
-        Written(f"{figure.name}.tex", snippet(figure, width, formats).encode()),
-    )
+    texts = {"csv": table, "txt": "\n".join([*figure.caption, ""])}
+    return {
+        **{f"{figure.name}.{name}": _picture(figure, name, width) for name in formats},
+        **{f"{figure.name}.{name}": text.encode() for name, text in texts.items()},
+    }
 
 
-def snippet(figure: Figure, width: Width, formats: Sequence[str] = ("pdf",)) -> str:
-    """LaTeX that places the figure with its caption; for a document that loads graphicx."""
-    star, size = ("*", r"\textwidth") if width is Width.PAGE else ("", r"\columnwidth")
-    # pdflatex reads no SVG, and a picture of dots only where there is nothing else.
-    ending = "pdf" if "pdf" in formats or "png" not in formats else "png"
-    return (
-        f"\\begin{{figure{star}}}[tbp]\n"
-        "\\centering\n"
-        f"\\includegraphics[width={size}]{{{figure.name}.{ending}}}\n"
-        f"\\caption{{{escape(' '.join(figure.caption))}}}\n"
-        f"\\label{{fig:{label(figure.name)}}}\n"
-        f"\\end{{figure{star}}}\n"
-    )
-
-
-def _picture(figure: Figure, format_: str, width: Width) -> bytes:
+def _picture(figure: Figure, format_: str, width: str) -> bytes:
     buffer = io.BytesIO()
     with styled(), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; its letters are in the CSV.

@@ -6,12 +6,10 @@ it is too light for lines on white. Markers differ with the colours, so that a p
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -36,28 +34,16 @@ class NotDrawn(DataMissing):
     """There is nothing to draw: ``what`` says what is missing, ``hint`` which run would give it."""
 
 
-class Width(StrEnum):
-    """Width of a figure on paper."""
-
-    COLUMN = "column"
-    PAGE = "page"
-
-    @property
-    def inches(self) -> float:
-        """3.33 is a column of ACM's and near that of IEEE's and ACL's classes, 7 the text of both columns."""
-        return 3.33 if self is Width.COLUMN else 7.0
+WIDTHS = {"column": 3.33, "page": 7.0}
+"""Inches on paper: a column of ACM's and near that of IEEE's and ACL's classes, and the text of both columns."""
 
 
 @dataclass(frozen=True)
 class Look:
     """How a series is drawn.
 
-    Attributes:
-        width: Of its line; 0 = marks alone.
-        dash: In points on and off; empty = solid.
-        order: Higher covers lower.
-        size: Of its marks, in points.
-        edge: Colour of the marks' edges, where it is not ``colour``.
+    Width 0: marks alone. Dash: points on and off. A higher order covers a lower one. Edge: of marks, where it has a
+    colour of its own.
     """
 
     colour: str
@@ -131,11 +117,9 @@ def mean_of(numbers: Iterable[float], protocol: StatisticsProtocol) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line, or the marks of one row.
+    """One line, or the marks of one row: x (step, layer, number of a row) and estimate, by ascending x.
 
     Attributes:
-        label: Its name in the legend; series of one label are one row.
-        points: x (step, layer, number of a row) and estimate, by ascending x.
         variant: What distinguishes it from another series of the same label.
         reach: Interval along x, in scatters.
         best: Whether a scatter joins it to the front and writes its name in bold.
@@ -155,12 +139,9 @@ class Panel:
 
     Attributes:
         style: Lines; or a mark for each row, whose x is its line from the top; or a scatter with a name at every mark.
-        ticks: Positions on the axis of x with their names, which may be empty; matplotlib's own where there are none.
+        names: Of the positions 0, 1 … on the axis of x, where it has names.
         line: A dotted line at this value: chance, no change.
-        band: A range that chance stays within.
         symlog: x is linear below this number and logarithmic above; 0 = linear throughout.
-        apart: Whether the marks of one position are drawn next to each other, with whiskers in place of bands: for few
-            positions that are one apart.
     """
 
     title: str
@@ -168,24 +149,20 @@ class Panel:
     ylabel: str
     series: tuple[Series, ...]
     style: Literal["lines", "rows", "scatter"] = "lines"
-    ticks: tuple[tuple[float, str], ...] = ()
+    names: tuple[str, ...] = ()
     line: float | None = None
-    band: tuple[float, float] | None = None
     symlog: float = 0.0
     ylim: tuple[float | None, float | None] = (None, None)
-    apart: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """One figure.
+    """One figure; ``heads`` and ``rows`` are its CSV.
 
     Attributes:
         name: Of its files, without an ending; unique in a call.
-        caption: Sentences, not escaped.
         variants: Meaning of filled and hollow marks, where there are both.
         legend: Entries, where they are not the labels of the series.
-        rows: Of its CSV, below ``heads``.
     """
 
     name: str
@@ -201,18 +178,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """One request for figures.
-
-    Attributes:
-        methods: Names or globs; all where there are none.
-        field: Swept field of a configuration, for ablations; every field that was swept where it is empty.
-        metrics: Measures to show in ablations and Pareto figures; the protocol's primary ones where there are none.
-        beam: Of list metrics; the protocol's where None.
-    """
+    """One request for figures: of methods by names or globs, with the measures and the beam of Pareto figures, which
+    are the protocol's where none are given."""
 
     protocol: StatisticsProtocol
     methods: tuple[str, ...] = ()
-    field: str = ""
     metrics: tuple[str, ...] = ()
     beam: int | None = None
 
@@ -234,13 +204,14 @@ class SelectedRows:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, block: Block, request: FigureRequest) -> SelectedRows:
-        """The rows that were asked for, reference rows as well, without those that diverged."""
+    def of(cls, block: Block, request: FigureRequest, among: Container[str] | None = None) -> SelectedRows:
+        """The rows that were asked for, of some labels alone where given; without those that diverged."""
         original, oracle = request.protocol.baseline, request.protocol.oracle
         chosen = [
             row
             for row in block.rows
             if row.label not in (original, oracle)
+            and (among is None or row.label in among)
             and (not request.methods or any(fnmatchcase(row.method, pattern) for pattern in request.methods))
         ]
         kept = tuple(row for row in chosen if not row.diverged)
@@ -249,13 +220,9 @@ class SelectedRows:
             for row in chosen
             if row.diverged
         )
-        looks = {**_looks(kept), original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
+        looks = {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(kept)}
+        looks |= {original: ORIGINAL, oracle: ORACLE, FLOOR_LABEL: _FLOOR}
         return cls(kept, looks, original, oracle, notes)
-
-    def only(self, rows: Sequence[Row]) -> SelectedRows:
-        """Some of the rows; they keep their looks unless two would share one."""
-        fresh = _looks(rows) if len({self.looks[row.label] for row in rows}) < len(rows) else {}
-        return replace(self, rows=tuple(rows), looks={**self.looks, **fresh})
 
     def parts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Ending of the name of each figure of the block and the labels in it: the references and as many rows as can
@@ -266,10 +233,6 @@ class SelectedRows:
         for part in range(number):
             shown = labels[part * size : (part + 1) * size]
             yield f"-{part + 1}" if number > 1 else "", (self.original, self.oracle, *shown)
-
-
-def _looks(rows: Sequence[Row]) -> dict[str, Look]:
-    return {row.label: Look(*PALETTE[place % len(PALETTE)]) for place, row in enumerate(rows)}
 
 
 def panel_figure(
@@ -294,7 +257,7 @@ def panel_figure(
     sentences += [f"Seeds: {spanned((min(counts), max(counts)))}.", *selected.notes]
     rows = tuple(
         (
-            *(panel.title, one.label, one.variant, dict(panel.ticks).get(x, f"{x:g}")),
+            *(panel.title, one.label, one.variant, panel.names[int(x)] if panel.names else f"{x:g}"),
             *(y.mean, y.low, y.high, y.seeds, y.interval),
         )
         for panel in panels
@@ -319,13 +282,10 @@ def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") 
 
 
 def file_name(kind: str, key: BlockKey, ending: str = "") -> str:
-    """A name for the files of a figure: letters, digits and hyphens, different from that of any other block."""
+    """A name for the files of a figure: letters, digits, dots and hyphens."""
     parts = (kind, key.task, key.backbone, key.scale, key.ruleset, key.variant)
     plain = [re.sub(r"[^A-Za-z0-9+._]+", "-", part).strip("-.") for part in parts]
-    digest = ""
-    if any(re.search(r"[^A-Za-z0-9+._ -]", part) for part in parts):
-        digest = "-" + hashlib.blake2b("\0".join(parts).encode(), digest_size=3).hexdigest()
-    return "-".join(part for part in plain if part) + digest + ending
+    return "-".join(part for part in plain if part) + ending
 
 
 def axis_title(title: str, metric: str, group: Group) -> str:

@@ -25,12 +25,7 @@ GAP = 2
 
 @dataclass(frozen=True)
 class GridRow:
-    """One row.
-
-    Attributes:
-        names: In the columns that every part repeats.
-        section: Whether a new section begins with it.
-    """
+    """One row, with names in the columns that every part repeats; ``section``: a new one begins with it."""
 
     names: Sequence[str]
     cells: Sequence[Text | str]
@@ -42,9 +37,7 @@ class GridRow:
 class WideGrid:
     """A table of numbers that rich prints in as many parts as the width asks for, cut between groups where it can.
 
-    Attributes:
-        names: Titles of the columns that every part repeats.
-        heads: (group, title) of every further column.
+    Every part repeats the columns ``names``; ``heads`` are group and title of the others.
     """
 
     names: Sequence[str]
@@ -52,7 +45,6 @@ class WideGrid:
     rows: Sequence[GridRow]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """The parts, one below the other."""
         width, label = options.max_width, min(LABEL, options.max_width // 2)
         cells = [[_text(cell) for cell in row.cells] for row in self.rows]
         widths = [

@@ -22,9 +22,8 @@ def render_markdown(
     """Every table with what has to be said below it; ends with one line break.
 
     Args:
-        across: Comparisons over blocks.
         reported: Published numbers beside ours; None leaves that part out.
-        figures: Link the diagrams by their names (``<name>.svg``), for text that is written beside them.
+        figures: Link the diagrams by their names (``<name>.svg``), which lie beside the text.
     """
     parts = [part for table in tables for part in _table(table)]
     if across:

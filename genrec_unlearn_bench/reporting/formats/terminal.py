@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from genrec_unlearn_bench.reporting.across import Across
@@ -18,12 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["draw", "print_sentences", "render_terminal", "rendered"]
-
 STYLES = {Mark.BEST: "bold", Mark.SECOND: "underline", Mark.PLAIN: ""}
 SIGNS = {Mark.BEST: "*", Mark.SECOND: "_", Mark.PLAIN: ""}
-WIDTH = 120
-"""Of text that goes into a file."""
 
 
 def draw(
@@ -63,26 +58,6 @@ def draw(
             console.print(plain_grid(("", "method", "measure", "reported", "ours"), rows, left=3))
         print_sentences(console, beside_notes(reported))
         console.print()
-
-
-def render_terminal(
-    tables: Sequence[Table], *, across: Sequence[Across] = (), reported: Sequence[Beside] | None = None
-) -> str:
-    """The same as plain text of 120 columns, without colour; ends with a line break."""
-    return rendered(lambda console: draw(console, tables, across=across, reported=reported))
-
-
-def rendered(draw: Callable[[Console], None]) -> str:
-    """Output of ``draw`` as plain text of 120 columns."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    # Neither the environment nor the terminal at hand may change the bytes.
-    console = Console(
-        file=out, width=WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False, _environ={}
-    )
-    draw(console)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def _title(console: Console, text: str, *, style: str = "bold") -> None:

@@ -27,7 +27,6 @@ class Verdict(StrEnum):
     EQUIVALENT = "equivalent"
     """Both one-sided tests reject: the difference is inside the margin."""
     NOT_SHOWN = "not shown"
-    """Neither equivalence nor a difference beyond the margin is shown."""
     DIFFERENT = "different"
     """The 95 % interval lies wholly outside the margin."""
     IDENTICAL = "identical"
@@ -41,15 +40,13 @@ class Equivalence:
     """A method against retraining, on one metric."""
 
     estimate: float
-    """Mean difference; NaN without a seed."""
+    """Mean difference over the n shared seeds with its 90 % t interval; NaN where there are too few."""
     low90: float
-    """The 90 % t interval of it; NaN below two seeds."""
     high90: float
     p: float
     """The larger of the two one-sided p-values; NaN where no test was made."""
     margin: float | None
     n: int
-    """Seeds that both have."""
     verdict: Verdict
 
 

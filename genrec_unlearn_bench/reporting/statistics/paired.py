@@ -48,35 +48,32 @@ def never_zero(p: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class MeanIntervals:
-    """Mean, t interval and spread of K cells over their seeds."""
+    """Mean, t interval and standard deviation (n - 1) of K cells over their n measured seeds, each [K].
+
+    The mean is NaN where no seed was measured, the others are below two seeds.
+    """
 
     mean: FloatArray
-    """[K] NaN where no seed was measured."""
     low: FloatArray
-    """[K] NaN below two seeds, as ``high`` and ``sd``."""
     high: FloatArray
     sd: FloatArray
-    """[K] with n - 1 in its denominator."""
     n: IntArray
-    """[K] seeds that were measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairedTests:
-    """K comparisons of two methods over the seeds they share."""
+    """K comparisons of two methods over the n seeds they share, each [K]: mean difference with its t interval, p, and
+    Hedges' g of the differences as effect. p is two-sided and not corrected for the number of comparisons; NaN = no
+    test."""
 
     estimate: FloatArray
-    """[K] mean difference; ``low`` and ``high``: its t interval."""
     low: FloatArray
     high: FloatArray
     p: FloatArray
-    """[K] two-sided, in [2.2e-308, 1], not corrected for the number of comparisons; NaN = no test."""
     effect: FloatArray
-    """[K] Hedges' g of the differences."""
     n: IntArray
-    """[K] seeds that both methods have."""
     exact: BoolArray
-    """[K] all seeds differ by the same number, so there is no spread to build a t on; p is the sign-flip's."""
+    """All seeds differ by the same number, so there is no spread to build a t on; p is the sign-flip's."""
 
 
 def t_interval(values: ArrayLike, *, confidence: float = 0.95) -> MeanIntervals:
@@ -155,8 +152,7 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
         differences: [K, S] first method minus second; NaN = a seed that one of them lacks.
 
     Returns:
-        [K] a multiple of 2 ** (1 - n) for n measured seeds, at least that; 1 where all differences are 0. NaN where no
-        seed is measured, or more than 16 are.
+        [K] multiples of 2 ** (1 - n) for n measured seeds; NaN where no seed is measured, or more than 16 are.
     """
     values = clean(differences)
     p = np.full(len(values), np.nan)
@@ -174,8 +170,7 @@ def sign_flip(differences: ArrayLike) -> FloatArray:
 def smallest_p(n: int, *, sign_flip: bool = False) -> float:
     """The least two-sided p that ``n`` seeds can give, before any correction.
 
-    2 ** (1 - n) for the sign flip. The t-test has no least p from two seeds up (the smallest positive number stands
-    for it). Below that there is no test: 1.
+    2 ** (1 - n) for the sign flip; SMALLEST_P for the t-test, which has none. 1 below two seeds: there is no test.
     """
     if n < 2:
         return 1.0
@@ -195,11 +190,6 @@ def holm(p: ArrayLike) -> FloatArray:
     adjusted = np.full(values.shape, np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
     return adjusted
-
-
-REACH = 9.0
-"""Standard deviations of the normal part that are integrated over; 1e-19 lies outside."""
-GRID = 2001
 
 
 def detectable_difference(sd: float, n: int, alpha: float = 0.05, *, power: float = 0.8) -> float:
@@ -233,7 +223,7 @@ def _noncentrality(df: int, alpha: float, power: float) -> float:
     from scipy.special import chdtr, stdtrit
 
     bound = -float(stdtrit(df, alpha / 2.0))
-    z = np.linspace(-REACH, REACH, GRID)
+    z = np.linspace(-9.0, 9.0, 2001)
     weights = np.exp(-(z**2) / 2.0)
 
     def missing(shift: float) -> float:

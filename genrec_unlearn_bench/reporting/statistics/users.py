@@ -24,17 +24,14 @@ class UserComparison:
     """Two checkpoints on the same test rows."""
 
     estimate: float
-    """Mean over the rows of first minus second; NaN without rows."""
+    """Mean over the rows of first minus second, with an interval from the spread between users; NaN without them."""
     low: float
-    """Interval of the estimate, from the spread between users; NaN below two users."""
     high: float
     p: float
     """(c + 1) / (B + 1): c of B random sign patterns give a sum at least as far from 0. NaN without rows."""
     rows: int
-    """Test rows measured for both; ``users`` have them."""
     users: int
     permutations: int
-    """B."""
 
 
 def compare_users(

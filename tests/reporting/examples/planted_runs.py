@@ -39,7 +39,7 @@ def runs_of(world: World, *methods: str, seed: int | None = None) -> TaskRuns:
     """The runs of the original, the oracle and some methods."""
     protocol = statistics_protocol(1)
     board = make_board(load_results([world.results]).results, protocol)
-    return load_task_runs(choose_runs(board, protocol, methods=methods or ALL, seed=seed), world.store)
+    return load_task_runs(*choose_runs(board, protocol, methods=methods or ALL, seed=seed), world.store)
 
 
 def made_runs(root: Path, concept: Concept = BRAND_TASK) -> TaskRuns:

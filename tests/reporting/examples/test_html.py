@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.reporting.examples.page import Page
-from genrec_unlearn_bench.reporting.examples.render import render_html
+from genrec_unlearn_bench.reporting.examples.page import Page, render_html
 from tests.reporting.html.test_browser_looks import CONTRAST, OVERFLOW
 
 Open = Callable[..., Any]

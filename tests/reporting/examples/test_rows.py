@@ -6,7 +6,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.reporting.board import Board
-from genrec_unlearn_bench.reporting.examples.runs import ChosenRuns, choose_runs
+from genrec_unlearn_bench.reporting.examples.runs import choose_runs
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.results import Result
 from tests.reporting.planting import board_of, plant, rows
@@ -15,12 +15,12 @@ PROTOCOL = statistics_protocol(1)
 PAIR = {"original": [0.5, 0.5], "retrain": [0.1, 0.1]}
 
 
-def chosen(board: Board, *methods: str, seed: int | None = None) -> ChosenRuns:
-    return choose_runs(board, PROTOCOL, methods=methods, seed=seed)
+def chosen(board: Board, *methods: str, seed: int | None = None) -> dict[str, Result]:
+    return choose_runs(board, PROTOCOL, methods=methods, seed=seed)[1]
 
 
-def labels(found: ChosenRuns) -> list[str]:
-    return [label for label, _ in found.rows]
+def labels(found: dict[str, Result]) -> list[str]:
+    return list(found)
 
 
 def test_references_first_and_methods_as_asked() -> None:
@@ -30,15 +30,14 @@ def test_references_first_and_methods_as_asked() -> None:
     assert labels(chosen(board, "n*", "tracer", "npo")) == ["original", "retrain", "npo", "tracer"]
     assert labels(chosen(board_of(rows(**PAIR)))) == ["original", "retrain"]
     assert labels(chosen(board)) == ["original", "retrain", "npo", "rmu", "tracer"]
-    assert {result.seed for _, result in chosen(board, "npo").rows} == {0}
-    assert {result.seed for _, result in chosen(board, "npo", seed=1).rows} == {1}
+    assert {result.seed for result in chosen(board, "npo").values()} == {0}
+    assert {result.seed for result in chosen(board, "npo", seed=1).values()} == {1}
 
 
 def test_the_lowest_shared_seed_is_taken() -> None:
     board = board_of(rows(**PAIR), plant("npo", {"forget:hr@10": [0.1, 0.1]}, first_seed=1))
     found = chosen(board, "npo")
-    assert found.seed == 1
-    assert {result.seed for _, result in found.rows} == {1}
+    assert {result.seed for result in found.values()} == {1}
 
 
 def many() -> list[Result]:

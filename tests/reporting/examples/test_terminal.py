@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from genrec_unlearn_bench.reporting.examples.page import Page
-from genrec_unlearn_bench.reporting.examples.render import draw, render_terminal
+from genrec_unlearn_bench.reporting.examples.page import Page, draw
+from tests.reporting.golden_files import rendered
 
 
 def drawn(page: Page, width: int, *, colour: bool = False) -> str:
@@ -20,9 +20,9 @@ def drawn(page: Page, width: int, *, colour: bool = False) -> str:
 
 
 def test_every_list_and_mark_is_there(page: Page) -> None:
-    text = render_terminal(page)
+    text = rendered(draw, page)
     assert text.count(" original ") >= len(page.examples)
-    assert text == render_terminal(page)
+    assert text == rendered(draw, page)
     for example in page.examples:
         assert f"Example {example.number}, {example.group.value} side" in text
     assert text.count("†") == marks(page)

@@ -12,7 +12,7 @@ from scipy import stats
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.pipeline.results import MEASUREMENTS
 from genrec_unlearn_bench.reporting.board import Block
-from genrec_unlearn_bench.reporting.figures.catalogue import estimates, read_tables
+from genrec_unlearn_bench.reporting.figures.catalogue import Panels, estimates, read_tables
 from genrec_unlearn_bench.reporting.figures.model import FLOOR_LABEL, PALETTE, FigureRequest, SelectedRows, mean_of
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_results
@@ -21,6 +21,8 @@ from tests.reporting.figures.synthetic import full_records, write_full, write_ta
 from tests.reporting.planting import board_of, rows
 
 PROTOCOL = statistics_protocol(1)
+AUROC = Panels(value="auroc", ylabel="AUROC")
+BANDED = AUROC.model_copy(update={"interval": ("auroc_low", "auroc_high")})
 
 
 def only(tmp_path: Path, table: list[dict[str, object]], *, seeds: tuple[int, ...] = (0,)) -> Block:
@@ -44,7 +46,7 @@ def test_references_are_read_beside_methods_that_have_no_results_of_theirs(tmp_p
     table = [{"model": model, "site": "prompt", "layer": 1, "auroc": place} for place, model in enumerate(models)]
     block = only(tmp_path, table)
     values = {
-        label: estimates(of(block, label), ("site",), "auroc", PROTOCOL)["prompt",].mean
+        label: estimates(of(block, label), ("site",), AUROC, PROTOCOL)["prompt",].mean
         for label in ("npo", "original", "retrain", FLOOR_LABEL)
     }
     assert values == {"npo": 0.0, "original": 1.0, "retrain": 2.0, FLOOR_LABEL: 4.0}
@@ -76,30 +78,35 @@ def test_one_seed_has_the_measurements_own_interval_and_several_have_that_over_s
     table = [{"model": "run", "site": "prompt", "auroc": 0.6, "auroc_low": 0.55, "auroc_high": 0.7}]
     one = only(tmp_path / "one", table)
     seeds = of(one, "npo")
-    found = estimates(seeds, ("site",), "auroc", PROTOCOL, interval=("auroc_low", "auroc_high"))["prompt",]
+    found = estimates(seeds, ("site",), BANDED, PROTOCOL)["prompt",]
     assert (found.low, found.high, found.seeds, found.interval) == (0.55, 0.7, 1, "of the measurement")
     three = of(only(tmp_path / "three", table, seeds=(0, 1, 2)), "npo")
-    found = estimates(three, ("site",), "auroc", PROTOCOL, interval=("auroc_low", "auroc_high"))["prompt",]
+    found = estimates(three, ("site",), BANDED, PROTOCOL)["prompt",]
     assert (found.low, found.high, found.seeds, found.interval) == (0.6, 0.6, 3, "t over seeds")
 
 
 def test_what_was_not_measured_is_no_point_and_never_zero(tmp_path: Path) -> None:
     table = [{"model": "run", "site": "prompt", "layer": -1, "auroc": ""}]
     seeds = of(only(tmp_path, table), "npo")
-    assert estimates(seeds, ("site", "layer"), "auroc", PROTOCOL) == {}
+    assert estimates(seeds, ("site", "layer"), AUROC, PROTOCOL) == {}
 
 
 def test_rows_are_chosen_by_the_columns_that_are_there(tmp_path: Path) -> None:
     table = [{"model": "run", "part": part, "site": "prompt", "auroc": value} for part, value in (("a", 1), ("b", 2))]
     seeds = of(only(tmp_path, table), "npo")
-    assert estimates(seeds, ("site",), "auroc", PROTOCOL, where={"part": "b"})["prompt",].mean == 2.0
-    assert estimates(seeds, ("site",), "auroc", PROTOCOL, where={"group": "forget"})["prompt",].seeds == 2
+    assert (
+        estimates(seeds, ("site",), AUROC.model_copy(update={"where": {"part": "b"}}), PROTOCOL)["prompt",].mean == 2.0
+    )
+    assert (
+        estimates(seeds, ("site",), AUROC.model_copy(update={"where": {"group": "forget"}}), PROTOCOL)["prompt",].seeds
+        == 2
+    )
 
 
 def test_text_in_place_of_a_number_is_told(tmp_path: Path) -> None:
     seeds = of(only(tmp_path, [{"model": "run", "auroc": "high"}]), "npo")
     with pytest.raises(CorruptArtefact, match="'high'"):
-        estimates(seeds, ("site",), "auroc", PROTOCOL)
+        estimates(seeds, ("site",), AUROC, PROTOCOL)
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
@@ -128,7 +135,7 @@ def test_looks_of_neighbours_differ_and_parts_hold_no_more_than_can_be_told_apar
     for _, labels in parts:
         assert len(labels) == 2 + 5
         assert len({selected.looks[label] for label in labels}) == len(labels)
-    some = selected.only([selected.rows[0], selected.rows[len(PALETTE)]])
+    some = SelectedRows.of(board_of(many).blocks[0], FigureRequest(PROTOCOL), {"m00", f"m{len(PALETTE):02d}"})
     assert len({some.looks[row.label] for row in some.rows}) == 2
 
 

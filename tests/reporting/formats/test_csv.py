@@ -8,8 +8,7 @@ import math
 
 import pytest
 
-from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, across_csv, long_csv, wide_csv
+from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_csv
 from genrec_unlearn_bench.reporting.wording import csv_text
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
@@ -23,13 +22,8 @@ def read(text: str) -> list[dict[str, str]]:
 
 def test_golden_files() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("industrial-brand",), backbones=("letter",)))
-    made = {
-        "csv-main-wide.csv": wide_csv(tables[0]),
-        "csv-main-long.csv": long_csv(tables),
-        "csv-main-across.csv": across_csv(across(tables[0].analysis)),
-    }
-    for name, text in made.items():
-        assert text == golden(text, name)
+    text = long_csv(tables)
+    assert text == golden(text, "csv-main-long.csv")
 
 
 def test_the_long_table_is_the_analysis_cell_by_cell() -> None:
@@ -80,15 +74,14 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 
 def test_no_cell_of_an_odd_board_computes_and_every_line_has_its_columns() -> None:
     tables = odd_tables()
-    for text in (wide_csv(tables[0]), long_csv(tables), across_csv(across(tables[0].analysis))):
-        lines = list(csv.reader(io.StringIO(text)))
-        assert {len(line) for line in lines} == {len(lines[0])}
-        for line in lines[1:]:
-            for cell in line:
-                if cell[:1] in tuple("=+-@\t\r"):
-                    float(cell)
-                assert "\x1b" not in cell
-                assert "\u202e" not in cell
+    lines = list(csv.reader(io.StringIO(long_csv(tables))))
+    assert {len(line) for line in lines} == {len(lines[0])}
+    for line in lines[1:]:
+        for cell in line:
+            if cell[:1] in tuple("=+-@\t\r"):
+                float(cell)
+            assert "\x1b" not in cell
+            assert "\u202e" not in cell
 
 
 def test_gaps_may_be_negative_numbers() -> None:
@@ -99,5 +92,6 @@ def test_gaps_may_be_negative_numbers() -> None:
 
     board = board_of(rows(retrain=[0.3, 0.31, 0.3], tracer=[0.1, 0.12, 0.11]))
     tables = make_tables(board, chosen_layout(["forget:gap.hr@10"], beam=10), statistics_protocol(1))
-    (row,) = (row for row in read(wide_csv(tables[0])) if row["method"] == "tracer")
-    assert float(row[measure("forget:gap.hr@10").text]) == pytest.approx(-0.193333)
+    gap = measure("forget:gap.hr@10").text
+    (row,) = (row for row in read(long_csv(tables)) if (row["row"], row["measure"]) == ("tracer", gap))
+    assert float(row["mean"]) == pytest.approx(-0.193333)

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.formats.terminal import draw, render_terminal
+from genrec_unlearn_bench.reporting.formats.terminal import draw
 from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
-from tests.reporting.golden_files import golden
+from tests.reporting.golden_files import golden, rendered
 from tests.reporting.odd_names import odd_tables
 
 
@@ -24,7 +24,7 @@ def drawn(width: int, *, typed: bool) -> str:
 
 def test_golden_file() -> None:
     tables = make_synthetic_tables("main")
-    text = render_terminal(tables, across=across(tables[0].analysis), reported=beside(tables))
+    text = rendered(draw, tables, across=across(tables[0].analysis), reported=beside(tables))
     assert text == golden(text, "terminal-main.txt")
 
 
@@ -38,7 +38,7 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
 
 def test_the_metrics_of_the_main_table_fit_120_columns_and_its_costs_are_one_more_part() -> None:
     methods = {"tracer": (0.3, 0.98), "npo": (0.45, 0.9), "grad-ascent": (0.1, 0.3)}
-    text = render_terminal(make_synthetic_tables("main", make_records(methods=methods)))
+    text = rendered(draw, make_synthetic_tables("main", make_records(methods=methods)))
     assert text.count("\n original") == 8
     heads = [line.split() for line in text.splitlines() if line.split()[-1:] in (["Sim."], ["Cost"])]
     assert heads == [["Forget", "Forget", "Retain", "Retain", "Sim."], ["Cost", "Cost", "Cost"]] * 4
@@ -54,7 +54,7 @@ def test_marks_are_type_on_a_terminal_and_signs_elsewhere() -> None:
 
 
 def test_odd_names_neither_steer_nor_format() -> None:
-    text = render_terminal(odd_tables())
+    text = rendered(draw, odd_tables())
     assert not set(text) & set("\x1b\x07\x00\u202e\u2066\r")
     assert "[bold red]markup[/]" in text
     assert "⟨U+001B⟩[31mred" in text
@@ -63,13 +63,13 @@ def test_odd_names_neither_steer_nor_format() -> None:
 
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = make_synthetic_tables("main", make_records(backbones=("tiger",)))
-    before = render_terminal(tables)
+    before = rendered(draw, tables)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")
-    assert render_terminal(tables) == before
+    assert rendered(draw, tables) == before
 
 
 def test_forty_methods_fit_one_table() -> None:
     methods = {f"method-{i:02d}": (0.1 + i / 50, 1.0 - i / 80) for i in range(40)}
-    text = render_terminal(make_synthetic_tables("main", make_records(methods=methods, backbones=("tiger",))))
+    text = rendered(draw, make_synthetic_tables("main", make_records(methods=methods, backbones=("tiger",))))
     assert all(f"\n {name} " in text for name in methods)
