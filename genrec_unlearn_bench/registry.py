@@ -1,4 +1,4 @@
-"""Registry of unlearning methods: files of ``methods/``, entry points, and files named on the command line.
+"""Registry of unlearning methods: files of ``methods/``, and files named on the command line.
 
 Importing a method imports torch, which is too slow for ``bench ls``. So names, summaries and requirements are read from
 the source with ``ast``; the class itself is imported only when a run needs it.
@@ -15,7 +15,6 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
@@ -23,7 +22,6 @@ from typing import Any, Literal, TypeVar
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
-ENTRY_POINT_GROUP = "genrec_unlearn_bench.methods"
 
 REFERENCE_ROWS = {
     "original": "The recommender before unlearning.",
@@ -44,9 +42,6 @@ METHOD_IMPORTS = (
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 """Names are parts of file paths: no separators, and no leading dot or hyphen."""
 
-FILE_MODULE = "bench_method_"
-"""How the module names of methods begin that are loaded from a file."""
-
 T = TypeVar("T")
 
 
@@ -60,7 +55,7 @@ class Entry:
         summary: First line of the docstring.
         target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
         requires: Capabilities the backbone must have, as far as the source declares them literally.
-        source: Its file, if known without importing.
+        source: Its file; None for a reference row.
         variant_of, fields: For a variant, the method whose configuration it changes, and the changed fields.
     """
 
@@ -68,7 +63,7 @@ class Entry:
     name: str
     summary: str
     target: str
-    origin: Literal["runner", "package", "entry point", "file"]
+    origin: Literal["runner", "package", "file"]
     requires: tuple[str, ...] = ()
     source: Path | None = None
     variant_of: str = ""
@@ -87,7 +82,7 @@ def methods() -> dict[str, Entry]:
     """All known methods, their variants and the reference rows, by name. Raises UsageError for duplicate names."""
     found = {name: Entry("reference", name, text, target="", origin="runner") for name, text in REFERENCE_ROWS.items()}
     shipped = _package_entries()
-    for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each)), *_entry_points()]:
+    for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each))]:
         if entry.name in found:
             raise _collision(entry, found[entry.name])
         found[entry.name] = entry
@@ -130,9 +125,6 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
             where=str(entry.source or place),
             hint=f"derive the class from {base.__module__}.{base.__name__}",
         )
-    name = getattr(found, "name", entry.name)
-    if entry.origin == "entry point" and name != entry.name:
-        raise UsageError(f"the entry point {entry.name!r} gives a method named {name!r}", where=entry.target)
     return found
 
 
@@ -145,33 +137,24 @@ def imported(target: str) -> Any:
 def frame_in_file(fault: BaseException, source: Path | None) -> str:
     """``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``: an exception by its last traceback frame in
     a method's file, empty if there is none."""
-    wanted, frames = source and source.resolve(), traceback.extract_tb(fault.__traceback__)
-    frame = next((one for one in reversed(frames) if Path(one.filename).resolve() == wanted), None)
-    if frame is None:
-        return ""
-    text = str(fault).strip().partition("\n")[0]
-    what = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
-    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what}"
+    wanted, what = source and source.resolve(), traceback.format_exception_only(fault)[-1]
+    for frame in reversed(traceback.extract_tb(fault.__traceback__)):
+        if Path(frame.filename).resolve() == wanted:
+            return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what.partition(chr(10))[0]}"
+    return ""
 
 
 def source_digest(entry: Entry) -> str:
     """blake2b-256 of the method's source file, or of the reference row's name, in hex."""
-    path = source_file(entry)
-    content = entry.name.encode() if path is None else path.read_bytes()
+    content = entry.name.encode() if entry.source is None else entry.source.read_bytes()
     return hashlib.blake2b(content, digest_size=32).hexdigest()
-
-
-def source_file(entry: Entry) -> Path | None:
-    """A method's source file; None for a reference row. Raises UsageError if it has none."""
-    if entry.kind == "reference":
-        return None
-    return entry.source or _module_file(entry.target.partition(":")[0])
 
 
 def summary(target: str) -> str:
     """First line of the docstring of a ``module:Class``, read without importing the module."""
     module, _, class_name = target.partition(":")
-    tree = ast.parse(_module_file(module).read_text(encoding="utf-8"))
+    spec = importlib.util.find_spec(module)
+    tree = ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
     found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name]
     return (_first_line(found[0]) if found else "") or _first_line(tree)
 
@@ -224,13 +207,6 @@ def variants_of(entry: Entry) -> list[Entry]:
         summary = f"{entry.name} with {', '.join(f'{key}={value}' for key, value in fields.items())}"
         variants.append(replace(entry, name=name, summary=summary, variant_of=entry.name, fields=fields))
     return variants
-
-
-def _entry_points() -> list[Entry]:
-    return [
-        Entry("method", one.name, f"from {one.dist.name if one.dist else one.value}", one.value, "entry point")
-        for one in metadata.entry_points(group=ENTRY_POINT_GROUP)
-    ]
 
 
 def _file_entry(text: str) -> Entry:
@@ -304,15 +280,14 @@ def is_method_import(name: str) -> bool:
 
 def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
     value = class_attribute(node, "requires")
+    parts = [part for part in ast.walk(value) if isinstance(part, ast.Attribute)] if value is not None else []
     return tuple(
-        part.attr.lower()
-        for part in (ast.walk(value) if value is not None else ())
-        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "Capability"
+        part.attr.lower() for part in parts if isinstance(part.value, ast.Name) and part.value.id == "Capability"
     )
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"{FILE_MODULE}{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
+    name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
@@ -325,13 +300,6 @@ def _import_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def _module_file(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        raise UsageError(f"the module {module!r} has no source file")
-    return Path(spec.origin)
 
 
 def _collision(entry: Entry, other: Entry) -> UsageError:

@@ -144,15 +144,6 @@ def test_a_file_may_not_take_a_shipped_name(package: Path, tmp_path: Path) -> No
         find_method(f"{path}:Nothing")
 
 
-def test_entry_points_count_and_may_not_collide(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    point = registry.metadata.EntryPoint("theirs", "their_package.method:Theirs", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: [point])
-    assert find_method("theirs").target == "their_package.method:Theirs"
-    plant(package, "theirs.py", name="theirs")
-    with pytest.raises(UsageError, match="two methods are named 'theirs'"):
-        methods()
-
-
 def test_loading_imports_the_class_and_checks_its_base(tmp_path: Path, package: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(

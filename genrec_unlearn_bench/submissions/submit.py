@@ -21,7 +21,7 @@ from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
+from genrec_unlearn_bench.registry import Entry, find_method, source_digest
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, publish_manifest, publish_result
@@ -97,7 +97,7 @@ def submit(
     entry = find_method(method)
     if entry.kind == "reference":
         raise UsageError(f"{entry.name!r} is a reference row, which every table has", hint="submit a method")
-    source = source_file(entry)
+    source = entry.source
     if source is None:
         raise UsageError(f"the method {entry.name!r} has no file to submit", hint="give its file: --method file.py")
     target = out / name
