@@ -137,10 +137,11 @@ def imported(target: str) -> Any:
 def frame_in_file(fault: BaseException, source: Path | None) -> str:
     """``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``: an exception by its last traceback frame in
     a method's file, empty if there is none."""
-    wanted, what = source and source.resolve(), traceback.format_exception_only(fault)[-1]
+    wanted = source and source.resolve()
+    what = ": ".join(filter(None, (type(fault).__name__, str(fault).strip().partition("\n")[0])))
     for frame in reversed(traceback.extract_tb(fault.__traceback__)):
         if Path(frame.filename).resolve() == wanted:
-            return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what.partition(chr(10))[0]}"
+            return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what}"
     return ""
 
 
@@ -281,9 +282,7 @@ def is_method_import(name: str) -> bool:
 def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
     value = class_attribute(node, "requires")
     parts = [part for part in ast.walk(value) if isinstance(part, ast.Attribute)] if value is not None else []
-    return tuple(
-        part.attr.lower() for part in parts if isinstance(part.value, ast.Name) and part.value.id == "Capability"
-    )
+    return tuple(part.attr.lower() for part in parts if getattr(part.value, "id", "") == "Capability")
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -28,7 +28,6 @@ from genrec_unlearn_bench.registry import (
     is_method_import,
     load_class,
     methods,
-    source_file,
     variants_of,
 )
 from genrec_unlearn_bench.store.manifest import canonical
@@ -171,7 +170,7 @@ def _named(rule: str, subject: str) -> tuple[str, str]:
 
 
 def file_rules(entry: Entry) -> Iterator[RuleResult]:
-    path = source_file(entry)
+    path = entry.source
     if path is None:
         return
     tree, node = class_node(entry, path)
