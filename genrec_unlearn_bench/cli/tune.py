@@ -79,7 +79,7 @@ def tune(
     if fixed is not None and tuned and process_index() == 0:
         from genrec_unlearn_bench.tuning.choice import update_fixed
 
-        update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
+        update_fixed(fixed, [(one.choice, one.changes) for one, _ in tuned])
     parts = [part for one, path in tuned for part in (_table(one.choice), f"  {path}\n")]
     content = [{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned]
     faults = [f"error: {one.run.backbone}, {one.run.method}: {fault.render()}" for one, fault in failed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,8 @@ Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"
 def expand_names(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backbones (``all``: every one) and methods of a call. Raises UsageError where none is named, or several are and
-    ``shared`` changes the configuration of one."""
+    """Backbones (``all``: every one) and methods of a call. Raises UsageError for none, and where ``shared`` changes
+    the configuration of one of several."""
     backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
     for kind, names, example in (("backbone", backbones, "tiger"), ("method", methods, "tracer")):
         if not names:
@@ -111,10 +110,7 @@ def run_cells(
 
 
 def _refused(requests: Sequence[RunRequest], *, several: bool) -> Failed:
-    """Check requests before the first minute is spent: raise whatever is wrong with the call.
-
-    With ``several`` backbones, requests that a backbone cannot serve are returned instead.
-    """
+    """Raise whatever is wrong with the call; with ``several`` backbones, what one cannot serve is returned instead."""
     if not requests:
         return []
     from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
@@ -128,12 +124,8 @@ def _refused(requests: Sequence[RunRequest], *, several: bool) -> Failed:
             if not several:
                 raise
             refused.append((request, fault))
-    _check_folder(requests[0].results_dir)
-    return refused
-
-
-def _check_folder(folder: Path) -> None:
-    """Try whether the results folder can be written to, before anything is trained. Raises StorageError."""
+    # Whether results can be written shows before anything is trained.
+    folder = requests[0].results_dir
     nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     with guarded(folder, "--results-dir"), TemporaryFile(dir=nearest):
-        pass
+        return refused

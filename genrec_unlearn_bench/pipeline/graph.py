@@ -36,14 +36,13 @@ def build_result(
 ) -> Stage:
     """The stage ``result`` of a cell, whose key is that of the run's record, on top of all others.
 
-    Nothing is computed and no stored stage is read. The result is no stage of the store: it is written to the results
-    folder (``pipeline.run``). Its inputs have these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain
-    1`` …), ``row``; ``scores of`` each of these models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
+    Nothing is computed and no stored stage is read. The result itself is written to the results folder. Its inputs have
+    these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain 1`` …), ``row``; ``scores of`` each of these
+    models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
 
     Args:
         memo: Keeps what cells of a grid share, so that it is built and hashed once; give the same one for all cells.
-        download: Whether missing dataset files are downloaded, as their digests are part of the keys; else, and where
-            they cannot be had, DataMissing is raised.
+        download: Download missing dataset files, whose digests are part of the keys; else DataMissing is raised.
     """
     known: Memo = {} if memo is None else memo.setdefault((resolved.seed, resolved.shared), {})
 

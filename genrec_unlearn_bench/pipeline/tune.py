@@ -63,7 +63,7 @@ class Tuned(NamedTuple):
     """A choice, and its fields that differ from the method's (or variant's) defaults."""
 
     choice: Choice
-    changes: Mapping[str, Any]
+    changes: dict[str, Any]
 
 
 class _Start(NamedTuple):
@@ -86,10 +86,8 @@ def tune(
     resolved = resolve(request.run, catalogue=catalogue)
     entry = resolved.entry
     if resolved.method is None:
-        raise UsageError(
-            f"{entry.name!r} is a reference row, there is nothing to tune",
-            hint="--method tracer, for example (bench ls methods)",
-        )
+        what = f"{entry.name!r} is a reference row, there is nothing to tune"
+        raise UsageError(what, hint="--method tracer, for example (bench ls methods)")
     space = search_space(type(resolved.method), entry.name, entry.fields, resolved.request.method_set)
     configs = space.trials(request.trials)
     runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
@@ -171,12 +169,9 @@ def _tuned(
 ) -> Tuned:
     entry = resolved.entry
     before = mean_trial({}, originals)
-    chosen = choose(trials, before)
-    if chosen is None:
-        raise BenchError(
-            f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose",
-            hint="hold a smaller learning rate: --set lr=1e-6",
-        )
+    if (chosen := choose(trials, before)) is None:
+        what = f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose"
+        raise BenchError(what, hint="hold a smaller learning rate: --set lr=1e-6")
     choice = Choice(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
