@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
@@ -114,15 +113,11 @@ def _row(
     if resolved.method is not None:
         return unlearn_stage(resolved, data, sids, original), {}
     whole, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
-    match resolved.entry.name:
-        case "original":
-            return original, {}
-        case "retrain":
-            return retrained[0], {}
-        case "retrain-full":
-            return cleaned.fit("retrain-full", cleaned.sids()), {}
-        case "popularity":
-            return whole.popularity(), {}
-        case "sasrec":
-            return whole.sasrec(), {}
-    raise BenchError(f"the reference row {resolved.entry.name!r} has no recipe")
+    rows = {
+        "original": lambda: original,
+        "retrain": lambda: retrained[0],
+        "retrain-full": lambda: cleaned.fit("retrain-full", cleaned.sids()),
+        "popularity": whole.popularity,
+        "sasrec": whole.sasrec,
+    }
+    return rows[resolved.entry.name](), {}
