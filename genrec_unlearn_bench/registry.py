@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
@@ -47,26 +48,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """A method as described by its source, without importing it. Raises UsageError for a name that is not allowed.
-
-    Attributes:
-        kind: ``reference`` for the runner's own rows.
-        name: Name for ``--method`` and in records (``NAME``).
-        summary: First line of the docstring.
-        target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
-        requires: Capabilities the backbone must have, as far as the source declares them literally.
-        source: Its file; None for a reference row.
-        variant_of, fields: For a variant, the method whose configuration it changes, and the changed fields.
-    """
+    """A method as described by its source, without importing it. Raises UsageError for a name that is not allowed."""
 
     kind: Literal["method", "reference"]
     name: str
     summary: str
+    """First line of the docstring."""
     target: str
+    """``module:Class``, or ``file.py:Class``, empty for a reference row."""
     origin: Literal["runner", "package", "file"]
     requires: tuple[str, ...] = ()
+    """Capabilities the backbone must have, as far as the source declares them literally."""
     source: Path | None = None
     variant_of: str = ""
+    """For a variant, the method whose configuration it changes in ``fields``."""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -167,19 +162,9 @@ def _first_line(node: ast.ClassDef | ast.Module) -> str:
 
 def _package_entries() -> list[Entry]:
     spec = importlib.util.find_spec(METHOD_PACKAGE)
-    entries = []
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        for path in sorted(Path(folder).glob("[!_]*.py")):
-            expected = path.stem.replace("_", "-")
-            entry = _read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}")
-            if entry.name != expected:
-                raise UsageError(
-                    f"the method is named {entry.name!r}, its file says {expected!r}",
-                    where=str(path),
-                    hint="a method file is named after its method, with _ for -",
-                )
-            entries.append(entry)
-    return entries
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    paths = [path for folder in folders for path in sorted(Path(folder).glob("[!_]*.py"))]
+    return [_read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}") for path in paths]
 
 
 def variants_of(entry: Entry) -> list[Entry]:
@@ -202,9 +187,8 @@ def variants_of(entry: Entry) -> list[Entry]:
     variants = []
     for name, fields in changes.items():
         if not name.startswith(entry.name):
-            raise UsageError(
-                f"the variant {name!r} does not begin with the name of its method, {entry.name!r}", where=str(path)
-            )
+            what = f"the variant {name!r} does not begin with the name of its method, {entry.name!r}"
+            raise UsageError(what, where=str(path))
         summary = f"{entry.name} with {', '.join(f'{key}={value}' for key, value in fields.items())}"
         variants.append(replace(entry, name=name, summary=summary, variant_of=entry.name, fields=fields))
     return variants
@@ -215,9 +199,8 @@ def _file_entry(text: str) -> Entry:
     # A path without ":Class" means the only method in the file.
     path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
     if not path.is_file():
-        raise UsageError(
-            f"there is no method file {str(path)!r}", hint="--method takes a name or path/to/file.py:ClassName"
-        )
+        hint = "--method takes a name or path/to/file.py:ClassName"
+        raise UsageError(f"there is no method file {str(path)!r}", hint=hint)
     return _read_entry(path.resolve(), wanted, origin="file", module=str(path.resolve()))
 
 
@@ -226,10 +209,8 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as fault:
-        line = getattr(fault, "lineno", None)
-        raise UsageError(
-            f"the method file cannot be read: {fault}", where=f"{path}:{line}" if line else str(path)
-        ) from None
+        where = f"{path}:{getattr(fault, 'lineno', None) or 1}"
+        raise UsageError(f"the method file cannot be read: {fault}", where=where) from None
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     named = {name: node for name, node in classes.items() if class_attribute(node, "name") is not None}
     if wanted is not None and wanted not in classes:
@@ -245,7 +226,10 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     value = class_attribute(node, "name")
     name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else node.name
     text = _first_line(node) or _first_line(tree)
-    return Entry("method", name, text, f"{module}:{node.name}", origin, _capabilities(node), path)
+    needs = class_attribute(node, "requires") or ast.Tuple([])
+    parts = [part for part in ast.walk(needs) if isinstance(part, ast.Attribute)]
+    requires = tuple(part.attr.lower() for part in parts if getattr(part.value, "id", "") == "Capability")
+    return Entry("method", name, text, f"{module}:{node.name}", origin, requires, path)
 
 
 def class_node(entry: Entry, path: Path) -> tuple[ast.Module, ast.ClassDef]:
@@ -279,22 +263,14 @@ def is_method_import(name: str) -> bool:
     return any(f"{inner}.".startswith(f"{part}.") for part in METHOD_IMPORTS)
 
 
-def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
-    value = class_attribute(node, "requires")
-    parts = [part for part in ast.walk(value) if isinstance(part, ast.Attribute)] if value is not None else []
-    return tuple(part.attr.lower() for part in parts if getattr(part.value, "id", "") == "Capability")
-
-
 def _import_file(path: Path) -> ModuleType:
     name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     # Registered first: pydantic and dataclasses look up the module by name while classes are created.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        SourceFileLoader(name, str(path)).exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
