@@ -36,17 +36,21 @@ class Holdout:
     """blake2b-128 over the pairs."""
 
 
-class _Thinning:
-    """Takes the drawn pairs out of examples and histories of one dataset."""
+class Thinning:
+    """Takes pairs out of examples and histories: ``drawn``, sorted, as user * ``width`` + item."""
 
-    def __init__(self, dataset: Dataset, share: float) -> None:
-        train = dataset.train
-        self.width = max(len(dataset.items), 1)
-        every = distinct(train.users * self.width + train.targets)
-        generator = numpy_generator(0, "holdout", dataset.manifest.digest)
-        self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
+    def __init__(self, drawn: IntArray, width: int) -> None:
+        self.drawn, self.width = drawn, width
         # The examples are kept along, so that no identity is used again.
         self._shared: dict[tuple[int, int], tuple[Examples, Thinned]] = {}
+
+    @classmethod
+    def of(cls, dataset: Dataset, share: float) -> Thinning:
+        """Of the holdout, a random share of a dataset's train pairs."""
+        train, width = dataset.train, max(len(dataset.items), 1)
+        every = distinct(train.users * width + train.targets)
+        generator = numpy_generator(0, "holdout", dataset.manifest.digest)
+        return cls(np.sort(generator.choice(every, size=round(len(every) * share), replace=False)), width)
 
     def held(self, examples: Examples) -> BoolArray:
         """[M] examples whose own pair was drawn."""
@@ -67,11 +71,23 @@ class _Thinning:
         """The examples that were not drawn, thinned."""
         return self.thinned(examples.subset(~self.held(examples)))
 
+    def dataset(self, dataset: Dataset) -> Dataset:
+        """A dataset without the pairs in its train and validation parts."""
+        return replace(dataset, train=self.kept(dataset.train), valid=self.kept(dataset.valid))
+
+    def split(self, split: ForgetSplit) -> ForgetSplit:
+        """A task without the pairs, but for its test part."""
+
+        def both(groups: Groups) -> Groups:
+            return Groups(self.kept(groups.forget), self.kept(groups.retain))
+
+        pairs = split.pairs[~among(split.pairs[:, 0] * self.width + split.pairs[:, 1], self.drawn)]
+        return replace(split, pairs=pairs, train=both(split.train), valid=both(split.valid))
+
 
 def without_holdout(dataset: Dataset) -> Dataset:
     """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
-    thinning = _Thinning(dataset, SHARE)
-    return replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
+    return Thinning.of(dataset, SHARE).dataset(dataset)
 
 
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
@@ -82,26 +98,15 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     examples whose history becomes empty go with them. Test examples keep theirs, as a deployed system would: but where
     interactions themselves are to be forgotten, the drawn ones among them are no longer to be forgotten.
     """
-    thinning = _Thinning(dataset, share)
+    thinning = Thinning.of(dataset, share)
     train, drawn, width = dataset.train, thinning.drawn, thinning.width
-
-    def both(groups: Groups) -> Groups:
-        return Groups(thinning.kept(groups.forget), thinning.kept(groups.retain))
-
     single = split.kind is ConceptKind.INTERACTION
     away = thinning.thinned(train.subset(thinning.held(train)))
     concept = np.ones(len(away), dtype=np.bool_) if single else split.items[away.targets]
     test = split.test
     if single:
         test = replace(test, forget=test.forget.subset(~thinning.held(test.forget)))
-    lean = replace(
-        split,
-        pairs=split.pairs[~among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
-        train=both(split.train),
-        valid=both(split.valid),
-        test=test,
-    )
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
-    trained = replace(dataset, train=thinning.kept(dataset.train), valid=thinning.kept(dataset.valid))
-    return trained, lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    held = Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    return thinning.dataset(dataset), replace(thinning.split(split), test=test), held

@@ -25,17 +25,8 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.pipeline.record import Environment
 
 PACKAGES = (
-    "accelerate",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "pydantic",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "torch",
-    "transformers",
+    *("accelerate", "numpy", "pandas", "pyarrow", "pydantic", "safetensors", "scikit-learn", "scipy"),
+    *("sentence-transformers", "torch", "transformers"),
 )
 """Packages whose version can change a number."""
 
