@@ -249,8 +249,7 @@ def plot(
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
     from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
-    from genrec_unlearn_bench.reporting.frame import filtered
-    from genrec_unlearn_bench.reporting.selection import Selection
+    from genrec_unlearn_bench.reporting.selection import Selection, filtered
 
     found = _result_set(results)
     of_rows = {name: tuple(map(str, _several(filters.pop(name, ())))) for name in ("method", "ruleset")}  # type: ignore[misc]

@@ -94,11 +94,6 @@ class Schedule:
     warmup: int
     total: int
 
-    @classmethod
-    def of(cls, config: TrainingConfig, total: int) -> Schedule:
-        """At most a tenth of the ``total`` steps are warm-up."""
-        return cls(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
-
     def factor(self, step: int) -> float:
         """Share of the peak learning rate at a 0-based step."""
         if step < self.warmup:
@@ -112,7 +107,7 @@ class Schedule:
 
 
 class SasRecConfig(StrictModel):
-    """SASRec (Kang and McAuley 2018, arXiv 1808.09781) and its training."""
+    """SASRec (Kang and McAuley 2018, arXiv 1808.09781) and its training: a softmax over the catalogue, as RecBole's."""
 
     dim: int = Field(default=64, ge=2)
     """Width of item embeddings and of the network: the width of the collaborative vectors."""
@@ -124,8 +119,6 @@ class SasRecConfig(StrictModel):
     """Dropout probability."""
     history_limit: int = Field(default=50, ge=1)
     """Most recent items that are read; fewer where no train history is that long."""
-    loss: Literal["ce", "bce"] = "ce"
-    """Softmax over the catalogue (RecBole's, the stronger one) or one sampled negative (the paper's own)."""
     lr: float = Field(default=1e-3, gt=0)
     """Adam learning rate."""
     weight_decay: float = Field(default=0.0, ge=0)

@@ -1,13 +1,10 @@
 """Faster CPU kernels for the linear, dropout and norm layers of a network in training.
 
-Three things took two thirds of a training step of TIGER on a CPU (docs/large.md): products (``decoding.session``
-says why oneDNN's are faster), dropout's random numbers (PyTorch draws them one by one; here 64 bits serve two elements)
-and root mean square norms, which transformers writes as six operations, each over all states.
-
-On other devices and types, and where oneDNN's operator is missing, the layers are PyTorch's. Weights keep their names,
-so that checkpoints, hooks, adapters and shared weights see no difference. Products and norms differ from PyTorch's in
-the last bits; dropout draws other numbers from the same generator.
-"""
+Two thirds of TIGER's training step on a CPU (docs/large.md) were products (``decoding.session`` says why oneDNN's are
+faster), dropout's random numbers (PyTorch draws them one by one; here 64 bits serve two elements) and root mean square
+norms, which transformers writes as six operations. On other devices and types, and where oneDNN's operator is missing,
+the layers are PyTorch's. Weights keep their names. Results differ from PyTorch's in the last bits; dropout draws other
+numbers from the same generator."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
 """Training over several processes, as ``accelerate launch`` or ``torchrun`` started them.
 
 Each holds the whole network, or its share of the blocks, and takes its share of every step's samples. The next
-operation must be the same everywhere, or they wait for each other for ever: whatever depends on a clock, a file or a
-measurement is decided by the first and broadcast.
+operation must be the same everywhere, or they wait for each other for ever: what depends on a measurement is decided by
+the first and broadcast.
 
-Models that one GPU cannot train are split: PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments
-of the decoder blocks. Embedding, last norm and head are also read without their ``forward``, so every process keeps
-them whole and their gradients are averaged (Qwen2.5-7B: 1.1 of 7.6 billion parameters). Decoding reads weights without
-any ``forward``: the blocks are gathered for as long as a validation takes.
-"""
+PyTorch's ``fully_shard`` (FSDP2) splits the weights, gradients and moments of decoder blocks that one GPU cannot train.
+Embedding, last norm and head are also read without their ``forward``, so every process keeps them whole (Qwen2.5-7B:
+1.1 of 7.6 billion parameters). Decoding does without any ``forward``: the blocks are gathered for a validation."""
 
 from __future__ import annotations
 
@@ -51,13 +49,6 @@ class Processes:
         result: T = broadcast_object_list([value])[0]
         return result
 
-    def collect(self, value: T) -> list[T]:
-        """The values of all processes in order, everywhere."""
-        from accelerate.utils import gather_object
-
-        result: list[T] = gather_object([value])
-        return result
-
     def mean(self, value: Tensor) -> Tensor:
         if self.number == 1:
             return value
@@ -66,11 +57,12 @@ class Processes:
         return total / self.number
 
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Average over processes. Recommenders call parts of the network, so a DDP wrapper's hooks would not run."""
+        """Average over processes. Recommenders call parts of the network, so a DDP wrapper's hooks would not run; FSDP
+        has averaged those of the blocks in the backward pass."""
         if self.number == 1:
             return
         for parameter in parameters:
-            if parameter.grad is not None:
+            if parameter.grad is not None and not is_split(parameter):
                 torch.distributed.all_reduce(parameter.grad)
                 parameter.grad /= self.number
 
@@ -78,17 +70,14 @@ class Processes:
 def sharding_wanted() -> bool:
     """Whether ``accelerate launch`` was given a configuration with FSDP.
 
-    Raises:
-        UsageError: It asks for FSDP1, weights that only the first process reads, or CPU offloading.
+    Raises UsageError where it asks for FSDP1, weights that only the first process reads, or CPU offloading.
     """
     if not _set("ACCELERATE_USE_FSDP"):
         return False
-    wrong = [] if os.environ.get("FSDP_VERSION") == "2" else ["fsdp_version: 2"]
-    refused = ("fsdp_cpu_ram_efficient_loading", "fsdp_offload_params")
-    wrong += [f"{setting}: false" for setting in refused if _set(setting.upper())]
-    if wrong:
+    refused = ("FSDP_CPU_RAM_EFFICIENT_LOADING", "FSDP_OFFLOAD_PARAMS")
+    if os.environ.get("FSDP_VERSION") != "2" or any(map(_set, refused)):
         raise UsageError(
-            f"sharded training needs {', '.join(wrong)}",
+            f"sharded training needs FSDP_VERSION 2, and neither {' nor '.join(refused)}",
             where="the configuration of accelerate launch (fsdp_config)",
             hint="start from genrec_unlearn_bench/executors/fsdp.yaml",
         )
@@ -118,7 +107,7 @@ class Shards:
 
     @contextmanager
     def gathered(self) -> Iterator[None]:
-        """Whole weights in every process. All processes have to enter."""
+        """Whole weights in every process."""
         for block in self._blocks:
             block.unshard()
         try:
@@ -131,12 +120,7 @@ class Shards:
         """Make the module plain again, with its present weights. Optimizers and copies from before are void."""
         for name, empty in self._empty.items():
             block = self._module.get_submodule(name)
-            learning = {key: value.requires_grad for key, value in block.named_parameters()}
-            weights = {key: whole(value) for key, value in block.named_parameters()}
-            weights |= {key: value for key, value in block.state_dict().items() if key not in weights}
-            empty.load_state_dict(weights, assign=True)
-            for key, parameter in empty.named_parameters():
-                parameter.requires_grad_(learning[key])
+            empty.load_state_dict({key: whole(value) for key, value in block.state_dict().items()}, assign=True)
             self._module.set_submodule(name, empty.train(block.training))
         self._blocks = []
 
@@ -146,17 +130,6 @@ def whole(tensor: Tensor) -> Tensor:
     own: Any = tensor.detach()
     result: Tensor = own.full_tensor() if is_split(own) else own
     return result
-
-
-def alike(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """A whole tensor, on the device of ``pattern`` and split as that one is."""
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    placed = tensor.to(pattern.device)
-    if isinstance(pattern, DTensor) and placed.shape == pattern.shape:
-        # Every process has all of it and cuts out its own share: nothing is sent.
-        return distribute_tensor(placed, pattern.device_mesh, pattern.placements, src_data_rank=None)
-    return placed
 
 
 def is_split(tensor: Tensor) -> bool:

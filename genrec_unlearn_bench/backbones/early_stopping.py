@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.distributed import Processes, Shards, alike
+from genrec_unlearn_bench.backbones.distributed import Processes, Shards
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.decoding.ranking import Ranking
@@ -32,43 +32,41 @@ def mean_ndcg(ranking: Ranking, targets: IntArray) -> float:
     return float(np.where(ranks > 0, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).mean())
 
 
+@dataclass(eq=False)
 class EarlyStopping:
     """Keeps a copy of the trained parameters at the best evaluation.
 
-    ``score`` is the best NDCG@10 so far (-1 before the first evaluation), ``stale`` counts the evaluations since then.
     Of several processes the first measures, with all blocks gathered where they are split, and broadcasts the value.
     """
 
-    def __init__(
-        self,
-        recommender: Recommender,
-        valid: Examples,
-        patience: int,
-        stage: str,
-        progress: Progress,
-        processes: Processes,
-        shards: Shards | None = None,
-    ) -> None:
-        self.recommender, self.valid, self.patience = recommender, valid, patience
-        self.stage, self.progress, self._processes, self._shards = stage, progress, processes, shards
-        self.score, self.stale, self.weights = -1.0, 0, self._copy()
+    recommender: Recommender
+    valid: Examples
+    patience: int
+    stage: str
+    progress: Progress
+    processes: Processes
+    shards: Shards | None = None
+    score: float = -1.0
+    """Best NDCG@10 so far; -1 before the first evaluation."""
+    stale: int = 0
+    """Evaluations since then."""
+    weights: dict[str, Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keep()
 
     def stop_after(self, step: int) -> bool:
         """Evaluate; keep the weights if they are the best so far; True once patience has run out."""
-        with self._shards.gathered() if self._shards else nullcontext():
-            score = validation_ndcg(self.recommender, self.valid) if self._processes.first else 0.0
-            score = self._processes.agree(score)
+        with self.shards.gathered() if self.shards else nullcontext():
+            score = validation_ndcg(self.recommender, self.valid) if self.processes.first else 0.0
+            score = self.processes.agree(score)
         self.progress.log(f"{self.stage}.valid", step, {"ndcg@10": score})
         self.progress.info(f"{self.stage}: step {step}, validation NDCG@10 {score:.4f}")
+        self.stale += 1
         if score > self.score:
-            self.score, self.weights, self.stale = score, self._copy(), 0
-        else:
-            self.stale += 1
+            self.score, self.stale = score, 0
+            self._keep()
         return self.stale >= self.patience
-
-    def resume(self, score: float, stale: int, weights: Mapping[str, Tensor]) -> None:
-        self.score, self.stale = score, stale
-        self.weights = {name: alike(weights[name], tensor) for name, tensor in self.weights.items()}
 
     def restore(self, steps: int) -> None:
         """Load the best weights; note the score and the number of steps."""
@@ -79,8 +77,8 @@ class EarlyStopping:
         self.progress.note(f"{self.stage}.best_valid_ndcg@10", self.score)
         self.progress.note(f"{self.stage}.steps", steps)
 
-    def _copy(self) -> dict[str, Tensor]:
-        return {name: value.detach().clone() for name, value in learned(self.recommender.module).items()}
+    def _keep(self) -> None:
+        self.weights = {name: value.detach().clone() for name, value in learned(self.recommender.module).items()}
 
 
 def learned(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:

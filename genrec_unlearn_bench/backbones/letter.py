@@ -1,22 +1,11 @@
 """LETTER on TIGER (Wang et al. 2024, "Learnable item tokenization for generative recommendation", arXiv 2405.07314).
 
 Three steps: SASRec on the train interactions gives item vectors; the tokenizer (``sids.letter``) fits semantic IDs to
-texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. TRACER (arXiv
-2606.07688) lists LETTER under joint training; LETTER's code has none.
-
-``retrain-full`` repeats all three steps without the concept, whose items then have SASRec's initial vectors, which the
-tokenizer is not fitted on; their IDs come from their scrubbed texts.
+texts and these vectors; with the IDs fixed, a T5 is trained from scratch to generate them. ``retrain-full`` repeats all
+three without the concept, whose items then have SASRec's initial vectors, which the tokenizer is not fitted on.
 
 The loss is LETTER's ranking-guided one: cross-entropy of logits divided by ``TrainingConfig.temperature``. The
-repository ships 1.0, which is plain cross-entropy, and so do the presets.
-
-Deviations from the official code: a collision level where the preset says so (``official`` does without, as the
-repository does: items that share an ID then share its score); no end-of-sequence token, because all IDs have the same
-length, so the token is certain under constrained decoding and would add its log-probability to every item alike, but
-for the little that the model keeps it from 1; a vocabulary of semantic-ID tokens alone, where the official one drags
-32,000 sub-words along that no history contains; weight decay on all parameters; early stopping on validation NDCG@10,
-where the repository takes the validation loss.
-"""
+repository ships 1.0, which is plain cross-entropy, and so do the presets. Deviations: docs/backbones.md."""
 
 from __future__ import annotations
 

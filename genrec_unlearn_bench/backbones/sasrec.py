@@ -41,10 +41,7 @@ class SasRec(Ranker):
     def __init__(
         self, network: SasRecNetwork, config: SasRecConfig, counts: NDArray[np.int64], seen: BoolArray
     ) -> None:
-        self.network = network
-        self.config = config
-        self.counts = counts
-        self.seen = seen
+        self.network, self.config, self.counts, self.seen = network, config, counts, seen
 
     @classmethod
     def fit(
@@ -66,11 +63,11 @@ class SasRec(Ranker):
         longest = int(train.history_lengths().max(initial=0))
         limit = max(min(config.history_limit, longest), 1)
         sequences = train_sequences(train, limit)
-        if not len(sequences) or not len(valid):
+        if not len(sequences[0]) or not len(valid):
             examples = f"{len(train)} train, {len(valid)} validation examples"
             raise DataFault("SASRec has nothing to train on", where=examples)
         seen = np.zeros(items, dtype=np.bool_)
-        for part in (sequences.inputs, sequences.targets):
+        for part in sequences:
             seen[part[part != PAD]] = True
         network = SasRecNetwork(config, items=items, positions=limit, seed=derive(seed, "sasrec", "weights")).to(device)
         ranker = cls(network, config, np.bincount(train.targets, minlength=items).astype(np.int64), seen)
@@ -86,7 +83,7 @@ class SasRec(Ranker):
             device=device,
             progress=progress,
         )
-        progress.note("sasrec.sequences", len(sequences))
+        progress.note("sasrec.sequences", len(sequences[0]))
         progress.note("sasrec.unseen_items", int((~seen).sum()))
         return ranker
 

@@ -1,26 +1,19 @@
-"""SASRec's network, its loss over the whole catalogue, and its training.
+"""SASRec's network, its loss over the whole catalogue, and its training (Kang and McAuley 2018, sec. 3.1 to 3.4).
 
-Causal self-attention over a history's items (Kang and McAuley 2018, sec. 3.1 to 3.4). As in the paper: learned
-positions, items embedded times sqrt(d), blocks ``x + Dropout(g(LayerNorm(x)))`` of attention and a two-layer
-feed-forward network of width d with ReLU, a last layer norm, and one item embedding for input and output. Deviation:
-histories are padded on the right and positions counted from the oldest item that is read, so that no padding mask is
-needed and padding costs nothing.
-
-Training joins next-item examples to sequences again, with a loss at every position, so that one pass learns many of
-them; the best epoch on validation is kept.
-"""
+As in the paper: learned positions, items embedded times sqrt(d), blocks ``x + Dropout(g(LayerNorm(x)))`` of attention
+and a two-layer feed-forward network of width d with ReLU, a last layer norm, and one item embedding for input and
+output. Deviation: histories are padded on the right and positions counted from the oldest item that is read, so that no
+padding mask is needed. Training joins next-item examples to sequences again, with a loss at every position."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
@@ -29,7 +22,7 @@ from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.backbones.training import bucketed_batches
 from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generator, torch_seeded
+from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_seeded
 
 _INITIAL_STD = 0.02
 """Standard deviation of the initial weights (RecBole's)."""
@@ -104,18 +97,13 @@ _SCORES = 1_000_000
 """Scores held at once: 4 MB."""
 
 
-def softmax_loss(states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
+class _CatalogueSoftmax(torch.autograd.Function):
     """Mean cross-entropy of targets [P] (rows of ``vectors`` [n, D]) after states [P, D], in nats.
 
-    A batch has thousands of positions and a catalogue tens of thousands of items: as one matrix, scores and their
-    gradient take gigabytes, and moving them costs more than computing them. Here both are computed chunk by chunk in
-    one small buffer, and gradients are taken in the forward pass.
+    As one matrix, the scores of thousands of positions and tens of thousands of items take gigabytes. Here they and
+    their gradient are computed chunk by chunk in one small buffer, in the forward pass.
     """
-    result: Tensor = _CatalogueSoftmax.apply(states, targets, vectors)  # type: ignore[no-untyped-call]
-    return result
 
-
-class _CatalogueSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, targets: Tensor, vectors: Tensor) -> Tensor:
         chunk = max(_SCORES // len(vectors), 1)
@@ -143,120 +131,58 @@ class _CatalogueSoftmax(torch.autograd.Function):
         return gradient * by_state, None, gradient * by_vector
 
 
+softmax_loss: Callable[[Tensor, Tensor, Tensor], Tensor] = _CatalogueSoftmax.apply
+
+
 _CLIP = 5.0
-_REDRAWS = 20
 _BETAS = (0.9, 0.98)
 """Adam's, as in the paper's own code."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainSequences:
-    """S sequences of up to T positions."""
+def train_sequences(train: Examples, limit: int) -> tuple[IntArray, IntArray]:
+    """The examples as S sequences of up to T (``limit``) positions, each example being the target of exactly one.
 
-    inputs: IntArray
-    """[S, T] item ids, ``PAD`` behind the last one."""
-    targets: IntArray
-    """[S, T] the item after position t, ``PAD`` where there is no loss."""
+    Returns inputs [S, T], ``PAD`` behind the last item, and targets [S, T]: the item after position t, ``PAD`` where
+    there is no loss.
 
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-
-def train_sequences(train: Examples, limit: int) -> TrainSequences:
-    """The examples as sequences in which each of them is the target of exactly one position.
-
-    A row continues the user's row before it where its history ends in that row's history and target; such rows form a
+    A row continues the user's row before it where its history ends that row's history and target; such rows form a
     run, whose targets become the inputs that follow. Nothing else is a target: items in histories alone (a user's first
     item, or one whose own row belongs to valid or test) are inputs only.
 
     Where a source cuts its histories (MiniOneRec: ten items), a position sees the run's earlier items as well, up to
-    ``limit``, T. A run longer than ``limit`` is cut into windows that overlap by half, so its later targets see between
-    half of ``limit`` and all of it. Rows with an empty history are left out.
+    T. A run longer than T is cut into windows that overlap by half, so its later targets see between half of T and all
+    of it. Rows with an empty history are left out.
     """
     rows = np.flatnonzero(train.ends > train.starts)
     rows = rows[np.lexsort((train.ends[rows], train.users[rows]))]
-    chosen = train.subset(rows)
-    if not len(chosen):
-        nothing = np.empty((0, limit), dtype=np.int64)
-        return TrainSequences(nothing, nothing)
-    return _windows(chosen, np.flatnonzero(~_continues(chosen, limit)), limit)
-
-
-def _continues(rows: Examples, limit: int) -> NDArray[np.bool_]:
-    """[M] whether a row's history is the end of the history and target of the row before it."""
-    lengths = rows.history_lengths(limit)
-    same = np.zeros(len(rows), dtype=np.bool_)
-    same[1:] = rows.users[1:] == rows.users[:-1]
-    for back in range(limit):  # Column by column: the histories as one matrix would be large.
-        check = np.flatnonzero(same & (lengths > back))
-        if not check.size:
-            break
-        item = rows.events[rows.ends[check] - 1 - back]
-        if back == 0:
-            before = rows.targets[check - 1]
+    columns = (column[rows].tolist() for column in (train.users, train.starts, train.ends, train.targets))
+    events, runs = train.events.tolist(), list[tuple[list[int], list[int]]]()
+    last, before = -1, list[int]()
+    for user, start, end, target in zip(*columns, strict=True):
+        history = events[max(start, end - limit) : end]
+        if user == last and history == before[-len(history) :]:
+            runs[-1][0].append(before[-1])
+            runs[-1][1].append(target)
         else:
-            place = rows.ends[check - 1] - back
-            before = np.where(place >= rows.starts[check - 1], rows.events[np.maximum(place, 0)], PAD)
-        same[check] = item == before
-    return same
-
-
-def _windows(rows: Examples, first: IntArray, limit: int) -> TrainSequences:
-    """Runs of rows, each beginning at one of ``first``, as windows of at most ``limit`` positions."""
-    counts = np.diff(np.append(first, len(rows)))
-    lead = rows.history_lengths(limit)[first]
-    lengths = lead + counts - 1
-    offsets = np.cumsum(lengths) - lengths
-    inputs = np.full(int(lengths.sum()), PAD, dtype=np.int64)
-    targets = inputs.copy()
-    within, owner = _ranges(lead)
-    inputs[offsets[owner] + within] = rows.events[rows.ends[first][owner] - lead[owner] + within]
-    within, owner = _ranges(counts)
-    place = offsets[owner] + lead[owner] - 1 + within
-    targets[place] = rows.targets
-    follows = within < counts[owner] - 1
-    inputs[place[follows] + 1] = rows.targets[follows]
-
+            runs.append((history, [PAD] * (len(history) - 1) + [target]))
+        last, before = user, [*history, target]
     stride = max(limit // 2, 1)
-    number, run = _ranges(1 + np.maximum(-(-(lengths - limit) // stride), 0))
-    columns = (number * stride)[:, None] + np.arange(limit)[None, :]
-    real = columns < lengths[run][:, None]
-    source = np.where(real, offsets[run][:, None] + columns, 0)
-    # Behind the first window, the first half of each was learned in the window before it.
-    fresh = real & ((number == 0)[:, None] | (np.arange(limit) >= limit - stride)[None, :])
-    return TrainSequences(np.where(real, inputs[source], PAD), np.where(fresh, targets[source], PAD))
-
-
-def _ranges(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """0 … count-1 for each count, end to end, and which count each belongs to."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts), owner
-
-
-def binary_loss(states: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-    """Mean of -log s(h·v+) - log(1 - s(h·v-)) over P positions; all [P, D] (the paper's eq. 6)."""
-    right, wrong = (states * positives).sum(-1), (states * negatives).sum(-1)
-    return (functional.softplus(-right) + functional.softplus(wrong)).mean()
-
-
-def sampled_negatives(own: Tensor, candidates: Tensor, generator: torch.Generator) -> Tensor:
-    """One of ``candidates`` [n] for each of P positions, uniform over those not in the position's sequence.
-
-    Draws that hit the sequence ``own`` [P, T + 1] are repeated up to twenty times; then the last one stays.
-    """
-    out = candidates[torch.randint(len(candidates), (len(own),), generator=generator)]
-    for _ in range(_REDRAWS):
-        bad = torch.nonzero((own == out[:, None]).any(1)).flatten()
-        if not len(bad):
-            break
-        out[bad] = candidates[torch.randint(len(candidates), (len(bad),), generator=generator)]
-    return out
+    windows = [(run, first) for run in runs for first in range(0, max(len(run[0]) - limit, 0) + stride, stride)]
+    inputs = np.full((len(windows), limit), PAD, dtype=np.int64)
+    targets = inputs.copy()
+    for row, (run, first) in enumerate(windows):
+        for whole, out in zip(run, (inputs, targets), strict=True):
+            part = whole[first : first + limit]
+            out[row, : len(part)] = part
+        if first:  # learned in the window before
+            targets[row, : limit - stride] = PAD
+    return inputs, targets
 
 
 def train_network(
     network: SasRecNetwork,
     config: SasRecConfig,
-    sequences: TrainSequences,
+    sequences: tuple[IntArray, IntArray],
     *,
     seen: Tensor,
     validate: Callable[[], float],
@@ -266,12 +192,11 @@ def train_network(
 ) -> None:
     """Train in place and leave the weights of the epoch with the best validation value (``validate``: NDCG@10).
 
-    Items that do not occur in ``sequences``, unlike those of ``seen`` [n], are in no loss, not as negatives either, so
-    their vectors keep their initial values.
+    Items that do not occur in ``sequences``, unlike those of ``seen`` [n] (ascending), are in no loss, not as negatives
+    either, so their vectors keep their initial values.
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)
-    negatives = torch_generator(seed, "sasrec", "negatives")
-    lengths = np.asarray((sequences.inputs != PAD).sum(axis=1), dtype=np.int64)
+    lengths = np.asarray((sequences[0] != PAD).sum(axis=1), dtype=np.int64)
     best, stale, kept = -1.0, 0, copy.deepcopy(network.state_dict())
     with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
@@ -279,39 +204,26 @@ def train_network(
             total = 0.0
             for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "sasrec", "epoch", epoch)):
                 width = int(lengths[rows].max())
-                inputs, targets = sequences.inputs[rows, :width], sequences.targets[rows, :width]
-                loss = _loss(network, config.loss, inputs, targets, seen, negatives)
+                items, targets = (torch.from_numpy(part[rows, :width]) for part in sequences)
+                learned = targets != PAD
+                states = network(items.to(device))[learned.to(device)]
+                wanted = torch.searchsorted(seen, targets[learned]).to(device)
+                loss = softmax_loss(states, wanted, network.items(seen.to(device)))
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimiser.step()
                 total += float(loss.detach()) * len(rows)
             score = validate()
-            progress.log("sasrec", epoch, {"loss": total / len(sequences), "ndcg@10": score})
+            progress.log("sasrec", epoch, {"loss": total / len(lengths), "ndcg@10": score})
             if progress.diverged:
                 break
+            stale += 1
             if score > best:
                 best, stale, kept = score, 0, copy.deepcopy(network.state_dict())
                 progress.note("sasrec.best_epoch", epoch)
-            else:
-                stale += 1
-                if stale >= config.patience:
-                    break
+            if stale >= config.patience:
+                break
     network.load_state_dict(kept)
     network.eval()
     progress.note("sasrec.best_valid_ndcg@10", best)
-
-
-def _loss(
-    network: SasRecNetwork, kind: str, inputs: IntArray, wanted: IntArray, seen: Tensor, generator: torch.Generator
-) -> Tensor:
-    """Mean over the positions of ``inputs`` [B, T] that are followed by an item ``wanted`` [B, T]; ``seen`` ascends."""
-    device = network.items.weight.device
-    items, targets = torch.from_numpy(inputs), torch.from_numpy(wanted)
-    learned = targets != PAD
-    states, targets = network(items.to(device))[learned.to(device)], targets[learned]
-    if kind == "ce":
-        return softmax_loss(states, torch.searchsorted(seen, targets).to(device), network.items(seen.to(device)))
-    own = torch.cat([items[learned.nonzero()[:, 0]], targets[:, None]], 1)
-    negatives = sampled_negatives(own, seen, generator)
-    return binary_loss(states, network.items(targets.to(device)), network.items(negatives.to(device)))

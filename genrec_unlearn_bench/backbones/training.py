@@ -8,6 +8,7 @@ alone, so that a training can be resumed.
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,17 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
-from genrec_unlearn_bench.backbones.distributed import (
-    Processes,
-    Shards,
-    clip_gradients,
-    is_split,
-    sharding_wanted,
-    whole,
-)
+from genrec_unlearn_bench.backbones.distributed import Processes, Shards, clip_gradients, is_split, sharding_wanted
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, learned, validation_sample
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
-from genrec_unlearn_bench.backbones.snapshots import Resumption, Snapshots, fingerprint
+from genrec_unlearn_bench.backbones.snapshots import Snapshots, TrainingPosition
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.errors import DataFault, UsageError
 from genrec_unlearn_bench.progress import Progress
@@ -76,6 +70,9 @@ def in_parts(rows: IntArray, size: int) -> list[IntArray]:
 CPU_ITEMS = 400
 """Items of padded histories that a CPU computes at once. T5 of paper size on Industrial, batch 256, processor time of
 four steps: 4.4 s at 256 or 512 items, 4.8 s at 1024, 5.9 s all at once (the activations leave the caches)."""
+
+SECONDS_BETWEEN, WRITING = 60.0, 20
+"""A snapshot is written every minute, or after twenty times as long as the last one took to write."""
 
 _IGNORED = -100
 _ARRAYS = ("users", "targets", "starts", "ends", "events")
@@ -189,37 +186,34 @@ def train_recommender(
         task: Samples and loss; the next items of ``train`` where none is given.
         work: Folder of snapshots, written every minute, from which the same call resumes after a kill
             (``progress.work`` where none is given; none without either). On a CPU it ends with the same bits.
-        minutes: Stop after that time, at the end of a step; needs ``work``.
+        minutes: Stop after so much time, with a snapshot in ``work``, and leave the rest to a later call.
 
-    Several processes (``accelerate launch``, ``torchrun``) call it with the same arguments and end with the same
-    weights: those of one process, where there is no dropout. Only the first writes snapshots.
+    Under ``accelerate launch`` or ``torchrun`` all processes call it with the same arguments and end with the same
+    weights: those of one process, where there is no dropout. Only a training in one process keeps snapshots.
 
     Raises:
-        DataFault: No train or no validation examples, or semantic IDs of another catalogue.
+        DataFault: No train or no validation examples.
         UsageError: Sharding is configured, and the recommender has no blocks to split.
         StorageError: The state could not be written.
     """
     check_training(recommender, train, valid)
-    folder = work or progress.work
-    if folder is None and minutes is not None:
-        raise UsageError("a training with a time limit needs a folder for its snapshots")
     processes = Processes(device)
-    shards = Shards(recommender.module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
+    module = recommender.module
+    shards = Shards(module, recommender.blocks) if sharding_wanted() and processes.number > 1 else None
     task = task or NextItem(recommender, train, config.temperature)
     optimizer = _optimizer(recommender, config, processes, shards)
     held = validation_sample(valid, config.valid_rows, numpy_generator(seed, "valid-sample"))
     best = EarlyStopping(recommender, held, config.patience, stage, progress, processes, shards)
-    snapshots = None
-    if folder:
+    snapshots, folder = None, work or progress.work
+    if folder and processes.number == 1:
         # Without defaults: a field that is added later leaves the snapshots of unfinished trainings valid.
         chosen = config.model_dump_json(exclude_defaults=True)
-        layout = f"{processes.number} {'split' if shards else 'whole'}"
-        settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__} {layout}"
+        settings = f"{stage} {chosen} {seed} {torch.device(device).type} {type(task).__qualname__}"
         arrays = [getattr(part, name) for part in (train, valid) for name in _ARRAYS]
-        weights = {name: whole(tensor) for name, tensor in best.weights.items()}
-        snapshots = Snapshots(folder, fingerprint(settings, [task.lengths, *arrays], weights))
-    resumption = Resumption(snapshots, optimizer, best, processes)
-    loop = _Loop(config, task, optimizer, processes, shards, best, resumption)
+        stored = module.state_dict()
+        moving = learned(module) | {name: value for name, value in module.named_buffers() if name in stored}
+        snapshots = Snapshots(folder, settings, [task.lengths, *arrays], moving, optimizer)
+    loop = _Loop(config, task, optimizer, best, snapshots)
     with torch_seeded(derive(seed, "dropout", *([processes.index] if processes.index else [])), device):
         return loop.run(seed, minutes)
 
@@ -242,50 +236,70 @@ class _Loop:
     config: TrainingConfig
     task: TrainingTask
     optimizer: Any
-    processes: Processes
-    shards: Shards | None
     best: EarlyStopping
-    resumption: Resumption
+    snapshots: Snapshots | None
 
     def run(self, seed: int, minutes: float | None) -> Outcome:
-        config, resumption, stage, progress = self.config, self.resumption, self.best.stage, self.best.progress
+        config, best, snapshots = self.config, self.best, self.snapshots
+        stage, progress, processes = best.stage, best.progress, best.processes
         total = config.steps(len(self.task.lengths))
-        schedule = Schedule.of(config, total)
+        schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
         every = math.ceil(total / config.evaluations)
-        place = resumption.restore()
-        first, finished = (place.step, place.finished) if place else (0, False)
-        step = first
-        if place:
-            progress.info(f"{stage}: going on after step {first} of {total}")
+        logged, began, cost = len(progress.steps), time.monotonic(), 0.0
+        written = began
+        place = self._resumed(total)
+        first, step, finished = place.step, place.step, place.finished
         batches = training_batches(self.task.lengths, config.batch_size, seed=seed, total=total, first=first)
         for rows in progress.track(stage, () if finished else batches, total=total - first):
             for group in self.optimizer.param_groups:
                 group["lr"] = config.lr * schedule.factor(step)
             loss = self._descend(rows)
             if step % 20 == 0:
-                progress.log(stage, step, {"loss": float(self.processes.mean(loss))})
+                progress.log(stage, step, {"loss": float(processes.mean(loss))})
             step += 1
             stopped = progress.diverged
             if not stopped and (step % every == 0 or step == total):
-                stopped = self.best.stop_after(step)
-            finished = stopped or step == total
-            out_of_time = minutes is not None and resumption.elapsed >= 60 * minutes
-            out_of_time, due = self.processes.agree((out_of_time, resumption.due))
+                stopped = best.stop_after(step)
+            finished, now = stopped or step == total, time.monotonic()
+            late = minutes is not None and now - began >= 60 * minutes
             # The end itself needs a snapshot only where the caller trains in several calls.
-            if out_of_time or (minutes is not None if finished else due):
-                resumption.keep(step, finished=finished)
-            if finished or out_of_time:
+            due = minutes is not None if finished else now - written >= max(SECONDS_BETWEEN, WRITING * cost)
+            if snapshots and not progress.diverged and (late or due):
+                reported = tuple(progress.steps[logged:])
+                place = TrainingPosition(
+                    step=step, score=best.score, stale=best.stale, finished=finished, reported=reported
+                )
+                snapshots.write(place, best.weights)
+                written = time.monotonic()
+                cost = written - now
+            if finished or late:
                 break
-        self.best.restore(step)
-        if self.shards:
-            self.shards.undo()
-        if self.processes.number > 1:
-            progress.note(f"{stage}.processes", self.processes.number)
-        return Outcome(first, step, total, finished, self.best.score, resumption.seconds)
+        best.restore(step)
+        if best.shards:
+            best.shards.undo()
+        if processes.number > 1:
+            progress.note(f"{stage}.processes", processes.number)
+        seconds = snapshots.seconds if snapshots else time.monotonic() - began
+        return Outcome(first, step, total, finished, best.score, seconds)
+
+    def _resumed(self, total: int) -> TrainingPosition:
+        """Where the training begins, once the last snapshot is restored."""
+        found = self.snapshots.restore() if self.snapshots else None
+        if found is None:
+            return TrainingPosition()
+        place, weights = found
+        best, progress = self.best, self.best.progress
+        best.score, best.stale = place.score, place.stale
+        best.weights = {name: weights[name].to(tensor.device) for name, tensor in best.weights.items()}
+        for line in place.reported:
+            progress.log(line.stage, line.step, line.losses)
+        progress.earlier_seconds += place.seconds
+        progress.info(f"{best.stage}: going on after step {place.step} of {total}")
+        return place
 
     def _descend(self, rows: IntArray) -> Tensor:
         """One step; each process takes its share of the rows."""
-        processes, accelerator = self.processes, self.processes.accelerator
+        processes, accelerator = self.best.processes, self.best.processes.accelerator
         self.best.recommender.module.train()
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
@@ -295,13 +309,9 @@ class _Loop:
             accelerator.backward(loss)
             total += loss.detach()
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        if self.shards is None:
-            processes.average_gradients(parameters)
-            accelerator.clip_grad_norm_(parameters, self.config.clip)
-        else:
-            # FSDP averages the gradients of the blocks in the backward pass.
-            processes.average_gradients(value for value in parameters if not is_split(value))
-            clip_gradients(parameters, self.config.clip)
+        processes.average_gradients(parameters)
+        clip = clip_gradients if self.best.shards else accelerator.clip_grad_norm_
+        clip(parameters, self.config.clip)
         self.optimizer.step()
         return total
 
@@ -311,7 +321,7 @@ class _Loop:
         # A mean over parts is the mean over all only where every target has the same number of tokens.
         task = self.task
         splits = type(task) is NextItem and bool((task.recommender.sids.codes >= 0).all())
-        if not splits or self.processes.accelerator.device.type != "cpu":
+        if not splits or self.best.processes.accelerator.device.type != "cpu":
             return max(len(rows), 1)
         return max(8, CPU_ITEMS // max(int(task.lengths[rows].max(initial=1)), 1))
 
@@ -326,10 +336,3 @@ def check_training(recommender: Recommender, train: Examples, valid: Examples) -
         )
     if not len(train) or not len(valid):
         raise DataFault("there is nothing to train on", where=f"{len(train)} train, {len(valid)} validation examples")
-    largest = max(int(array.max(initial=-1)) for part in (train, valid) for array in (part.targets, part.events))
-    if largest >= len(recommender.sids):
-        raise DataFault(
-            f"the semantic IDs are those of another catalogue: they stand for {len(recommender.sids)} items, "
-            f"and the examples name item {largest}",
-            hint="use the table that was made for this dataset",
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +13,8 @@ from typer import Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.grid_status import failed_lines, running_lines
-from genrec_unlearn_bench.config import named, one_of
+from genrec_unlearn_bench.cli.grid import failed_lines, running_lines
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
@@ -23,30 +22,23 @@ from genrec_unlearn_bench.progress_display import duration, print_line, progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from genrec_unlearn_bench.executors.base import Executor, SweepOutcome
-    from genrec_unlearn_bench.executors.trackers import Tracking
+    from genrec_unlearn_bench.executors.sweep import SweepOutcome
     from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.spec import Job
     from genrec_unlearn_bench.grid.state import SweepFacts, SweepFolder
 
-EXECUTORS = ("local", "slurm")
-STANDINGS = ("missing", "stale")
 QUIET = 60.0
 """Seconds without a line after which it is shown what runs, and the time left."""
-MAX_RUNNING = 12
 
 DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order, and run none.")]
 ExecutorName = Annotated[str, Option("--executor", help="local or slurm.")]
 Processes = Annotated[int | None, Option(help="Jobs at a time here (default: as cores allow).", min=1)]
-Cores = Annotated[int | None, Option(help="CPU cores for all jobs together (default: all).", min=1)]
 Memory = Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
-Retries = Annotated[int, Option(help="Further attempts after a transient fault.", min=0)]
 Only = Annotated[
     list[str] | None,
     Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN"),
 ]
-StandingName = Annotated[list[str] | None, Option("--standing", help="Only missing or only stale cells.")]
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,
@@ -59,111 +51,90 @@ def run(
     dry_run: DryRun = False,
     executor: ExecutorName = "local",
     processes: Processes = None,
-    cores: Cores = None,
     memory: Memory = None,
-    retries: Retries = 2,
     only: Only = None,
-    standing: StandingName = None,
     minutes: Minutes = None,
     device: options.GridDevice = None,
     slurm: SlurmFile = None,
-    tracker: options.Trackers = None,
-    tracker_dir: options.TrackerDir = Path("tracking"),
+    tensorboard: options.TensorBoard = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     results_dir: options.ResultsDir = Path("results"),
     tuned_dir: options.TunedDir = Path("tuned"),
 ) -> Output:
-    """Run the cells of a grid that are missing or stale: shared stages first.
+    """Run the cells of a grid that are missing: shared stages first.
 
     What is interrupted, by Ctrl-C or by a power cut, goes on with the same command. A failed cell stops nothing else;
     exit code 1 where one failed or diverged. Several sweeps of one grid may run at once, in several terminals or on
     several machines that share the cache: they divide the work.
     """
-    from genrec_unlearn_bench.executors.base import Sweep, SweepOutcome
-    from genrec_unlearn_bench.executors.local import interrupts
-    from genrec_unlearn_bench.executors.trackers import tracking_of
+    from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
+    from genrec_unlearn_bench.executors.slurm import slurm_states
+    from genrec_unlearn_bench.executors.sweep import Sweep, SweepOutcome
     from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
-    from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFolder
     from genrec_unlearn_bench.store.store import StageStore, default_cache
 
-    tracking = tracking_of(named(tracker or []), tracker_dir.absolute())
-    cache = cache_dir or default_cache()
+    one_of("executor", executor, ("local", "slurm"))
     spec = read_grid(grid, data_dir)
-    folder = SweepFolder.of(cache, spec.name)
-    wanted = {"done", "impossible", *(one_of("standing", name, STANDINGS) for name in standing or STANDINGS)}
+    folder = SweepFolder.of(cache_dir or default_cache(), spec.name)
     places: dict[str, Any] = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
-    with interrupts() as hurry:
-        cells = _selected(expand(spec, **places, device=device), only, grid)
-        with progressing() as progress:
-            plan = make_plan(cells, graph_builder(download=not dry_run), StageStore(cache), progress)
-        plan = replace(plan, cells=tuple(planned for planned in plan.cells if planned.standing in wanted))
-        jobs = plan.jobs
-        if dry_run:
-            return _job_list(plan, jobs)
-        chosen, outcome = choose_executor(executor, folder, cache, processes, cores, memory, slurm), SweepOutcome()
-        # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
-        if jobs:
-            folder.begin(_facts(spec.name, plan, places, device, tracking), jobs, find_grid(grid))
-            display = _Display(folder, plan, jobs)
-            how: dict[str, Any] = {"retries": retries, "minutes": minutes}
-            sweep = Sweep(jobs, chosen, folder, display, ended=display.ended, tick=display.tick, **how)
-            outcome = sweep.run(hurry)
-        return _conclusion(plan, len(jobs), outcome, folder, results_dir)
+    cells = _selected(expand(spec, **places, device=device), only, grid)
+    with progressing() as progress:
+        plan = make_plan(cells, graph_builder(download=not dry_run), StageStore(folder.cache), progress)
+    jobs = plan.jobs
+    if dry_run:
+        return _job_list(plan, jobs)
+    # Where there is nothing to do nothing is written, so that a cache that may only be read is enough.
+    if not jobs:
+        return _conclusion(plan, jobs, SweepOutcome(), folder, results_dir)
+    facts = _facts(grid, plan, {**places, "tensorboard": tensorboard}, device)
+    display = _Display(folder, plan, jobs)
+    if executor == "slurm":
+        return _submit(folder, facts, jobs, slurm, display)
+    machine = Machine() if memory is None else Machine(memory_mib=memory)
+    local = LocalProcesses(folder, processes=processes, machine=machine)
+    # Jobs of an earlier call that Slurm has ended cannot write that themselves.
+    slurm_states(folder)
+    folder.begin(facts, jobs)
+    outcome = Sweep(jobs, local, folder, display, minutes, ended=display.ended, tick=display.tick).run()
+    return _conclusion(plan, jobs, outcome, folder, results_dir)
 
 
-def _facts(
-    grid: str, plan: Plan, places: dict[str, Path | None], device: str | None, tracking: Tracking | None
-) -> SweepFacts:
+def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> Sequence[GridCell]:
+    found = [cell for cell in cells if not only or any(fnmatchcase(cell.name, pattern) for pattern in only)]
+    if not found:
+        hint = f"names look like {cells[0].name!r} (bench grid plan {grid})"
+        raise UsageError(f"no cell of the grid fits {' or '.join(only or ())}", where="--only", hint=hint)
+    return found
+
+
+def _facts(grid: str, plan: Plan, places: dict[str, Path | None], device: str | None) -> SweepFacts:
+    from genrec_unlearn_bench.grid.spec import find_grid
     from genrec_unlearn_bench.grid.state import SweepFacts
 
+    places = {"file": find_grid(grid), **places}
     return SweepFacts(
-        grid=grid,
         started=time.time(),
         command=shlex.join(["bench", *sys.argv[1:]]),
         **{name: str(place.absolute()) if place else "" for name, place in places.items()},
         device=device or "",
-        trackers=tracking.names if tracking else (),
-        tracker_dir=tracking.folder if tracking else "",
         cells=len(plan.cells) - plan.counts["impossible"],
         done=plan.counts["done"],
     )
 
 
-def choose_executor(
-    name: str,
-    folder: SweepFolder,
-    cache: Path,
-    processes: int | None = None,
-    cores: int | None = None,
-    memory_mib: int | None = None,
-    slurm: Path | None = None,
-) -> Executor:
-    """The executor of a name. Raises UnknownName, and UsageError where it cannot be used here."""
-    from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
-    from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings, slurm_states
+def _submit(
+    folder: SweepFolder, facts: SweepFacts, jobs: Sequence[Job], settings: Path | None, display: _Display
+) -> Output:
+    from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings
 
-    one_of("executor", name, EXECUTORS)
-    # Jobs of an earlier call that Slurm has ended cannot write that themselves.
-    slurm_states(folder)
-    if name == "slurm":
-        return Slurm(folder, cache, read_slurm_settings(slurm), info=lambda text: print_line(text, stderr=True))
-    limits = {"cores": cores, "memory_mib": memory_mib}
-    machine = Machine(**{name: limit for name, limit in limits.items() if limit is not None})  # type: ignore[arg-type]
-    return LocalProcesses(folder, cache, processes=processes, machine=machine)
-
-
-def _selected(cells: Sequence[GridCell], only: list[str] | None, grid: str) -> list[GridCell]:
-    found = [cell for cell in cells if not only or any(fnmatchcase(cell.name, pattern) for pattern in only)]
-    if not found:
-        raise UsageError(
-            f"no cell of the grid fits {' or '.join(map(repr, only or []))}",
-            where="--only",
-            hint=f"names look like {cells[0].name!r} (bench grid plan {grid})",
-        )
-    return found
+    slurm = Slurm(folder, read_slurm_settings(settings), info=display.info)
+    folder.begin(facts, jobs)
+    slurm.submit(jobs)
+    line = f"{len(jobs)} jobs are Slurm's now: bench grid status, and bench grid collect at any time"
+    return Output({"handed": len(jobs)}, [line])
 
 
 class _Display(Progress):
@@ -181,14 +152,13 @@ class _Display(Progress):
 
     def ended(self, job: Job, outcome: SweepOutcome) -> None:
         """Show that a job is over."""
-        over = len({**outcome.done, **outcome.by_other_sweeps, **outcome.failed, **outcome.skipped})
-        how = f"skipped: {outcome.skipped.get(job.name, '')}"
-        if job.name in outcome.done:
-            how = duration(outcome.done[job.name].seconds or 0.0)
-        elif job.name in outcome.by_other_sweeps:
-            how = "done by another sweep"
+        if (done := outcome.done.get(job.name)) is not None:
+            how = duration(done.seconds or 0.0)
         elif (failed := outcome.failed.get(job.name)) is not None:
-            how = f"{failed.how}: {failed.error.partition(chr(10))[0]}"
+            how = f"{failed.how}: {failed.reason}"
+        else:
+            how = f"skipped: {outcome.skipped[job.name]}"
+        over = len(outcome.done) + len(outcome.failed) + len(outcome.skipped)
         self.info(f"[{over}/{self._jobs}] {job.name}: {how}")
 
     def tick(self, outcome: SweepOutcome) -> None:
@@ -199,11 +169,11 @@ class _Display(Progress):
             return
         status = sweep_status(self._folder)
         left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"
-        self.info("\n".join([f"{_counts(outcome, self._jobs)}{left}", *running_lines(status, MAX_RUNNING)]))
+        self.info("\n".join([f"{_counts(outcome, self._jobs)}{left}", *running_lines(status)]))
 
 
 def _counts(outcome: SweepOutcome, jobs: int) -> str:
-    counts = [f"{len(outcome.done) + len(outcome.by_other_sweeps)} of {jobs} jobs done"]
+    counts = [f"{len(outcome.done)} of {jobs} jobs done"]
     for name in ("failed", "skipped", "left"):
         counts += [f"{len(getattr(outcome, name))} {name}"] if getattr(outcome, name) else []
     return ", ".join(counts)
@@ -225,34 +195,32 @@ def _job_list(plan: Plan, jobs: Sequence[Job]) -> Output:
     return Output({"cells": plan.counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
 
 
-def _conclusion(plan: Plan, jobs: int, outcome: SweepOutcome, folder: SweepFolder, results_dir: Path) -> Output:
+def _conclusion(
+    plan: Plan, jobs: Sequence[Job], outcome: SweepOutcome, folder: SweepFolder, results_dir: Path
+) -> Output:
     from genrec_unlearn_bench.grid.state import tail
 
     impossible = [planned for planned in plan.cells if planned.standing == "impossible"]
     diverged = [name for name, ended in outcome.done.items() if ended.diverged]
-    done = ("seconds", "result", "diverged")
     failed: list[dict[str, Any]] = [
         {"job": name, "how": one.how, "error": one.error, "attempts": one.attempts}
         | {"log": str(folder.log(name)), "tail": tail(folder.log(name))}
         for name, one in outcome.failed.items()
     ]
+    done = {"job", "seconds", "result", "diverged"}
     content = {
-        "done": [{"job": name, **one.model_dump(include={*done})} for name, one in outcome.done.items()],
-        "by_other_sweeps": [{"job": name, "result": place} for name, place in outcome.by_other_sweeps.items()],
+        "done": [one.model_dump(include=done) for one in outcome.done.values()],
         "failed": failed,
         "skipped": [{"job": name, "reason": reason} for name, reason in outcome.skipped.items()],
-        **{name: getattr(outcome, name) for name in ("left", "handed", "seconds", "storage", "interrupted")},
+        **{name: getattr(outcome, name) for name in ("left", "seconds", "storage", "interrupted")},
         "impossible": [{"cell": planned.cell.name, "reason": planned.reason} for planned in impossible],
         "results_dir": str(results_dir),
     }
-    if outcome.handed:
-        lines = [f"{outcome.handed} jobs are Slurm's now: bench grid status, and bench grid collect at any time"]
-        return Output(content, lines)
     lines = [
         *(line for one in failed for line in failed_lines(**one)),
         *(f"impossible: {planned.cell.name}: {planned.reason}" for planned in impossible),
         *(f"diverged, so not ranked: {name}" for name in diverged),
-        f"{_counts(outcome, jobs)}, {duration(outcome.seconds)}; results: {results_dir}",
+        f"{_counts(outcome, len(jobs))}, {duration(outcome.seconds)}; results: {results_dir}",
     ]
     fault: BaseException | None = KeyboardInterrupt() if outcome.interrupted else None
     if outcome.storage:

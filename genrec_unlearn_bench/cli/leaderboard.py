@@ -41,7 +41,7 @@ def leaderboard(
     metric: options.Metrics = None,
     beam: options.ListBeam = None,
     baseline: options.Baseline = None,
-    compare: Annotated[str | None, Option(help="reported: the TRACER paper's numbers beside ours.")] = None,
+    compare: Annotated[str | None, Option(help="reported: the TRACER paper's numbers (terminal, md, json).")] = None,
     out: Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")] = None,
     standalone: options.Standalone = False,
     bib: Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,

@@ -28,8 +28,7 @@ VERBS = (
     "doctor",
 )
 """In the order of the help. Each is a function in the module named after its group, or after the verb without one."""
-_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce"}
-_MODULES |= {f"grid {verb}": f"grid_{verb}" for verb in ("plan", "run", "status", "collect")}
+_MODULES = {"ls": "show", "submission reproduce": "submission_reproduce", "grid run": "grid_run"}
 """Of verbs for which that is not so."""
 
 GROUPS = {
@@ -62,9 +61,9 @@ bench grid plan paper-main
 bench grid plan grid.yaml --explain "tiger tracer seed0"
 bench grid run smoke
 bench grid run paper-main --only '*/tiger/*' --processes 2 --minutes 120 --data-dir data
-bench grid status paper-main --failed --once
+bench grid status paper-main --failed
 bench grid collect paper-main
-bench grid collect smoke --format latex,md --out paper
+bench grid collect smoke --out paper
 bench results compare tracer npo --published --task industrial-brand --backbone tiger
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
 bench results claims
@@ -118,7 +117,7 @@ class Bench(TyperGroup):
 
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
-    *("oracle_seeds", "requests", "shadows", "tracker", "tracker_dir", "cache_dir", "skip_broken"),
+    *("oracle_seeds", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
     *("protocol", "standalone", "bib", "user", "ids", "floor", "test_rows", "beam", "compare", "every"),
 }
 """Options that ``--help`` only names."""

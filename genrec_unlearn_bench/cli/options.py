@@ -72,11 +72,7 @@ OracleSeeds = Annotated[int, Option(help="Retrained models for the gap; 0 trains
 Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
 Requests = Annotated[int, Option(help="So many requests, one after the other, instead of one.", min=1)]
 Shadows = Annotated[int, Option(help="With --suite full: shadow models for U-LiRA, an even number.", min=0, max=64)]
-Trackers = Annotated[
-    list[str] | None,
-    Option("--tracker", help="Stream losses: tensorboard, or another tracker of accelerate.", metavar="NAME"),
-]
-TrackerDir = Annotated[Path, Option(help="Where trackers that write files put them.", metavar="DIR")]
+TensorBoard = Annotated[Path | None, Option("--tensorboard", help="Write losses for TensorBoard.", metavar="DIR")]
 ResultsDir = Annotated[Path, Option(help="Where results are written.", metavar="DIR")]
 
 # Of grids.

@@ -141,7 +141,7 @@ def figures(
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
     from genrec_unlearn_bench.reporting.figures.model import FigureRequest, Width
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.selection import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
     inches = Width(one_of("width", width, list(Width)))
@@ -200,7 +200,7 @@ def examples(
     if beam is not None:
         check_beam(beam)
     from genrec_unlearn_bench.reporting.examples import page, render, runs
-    from genrec_unlearn_bench.reporting.frame import filtered
+    from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)

@@ -48,8 +48,7 @@ def run(
     requests: options.Requests = 1,
     shadows: options.Shadows = 0,
     beam: options.Beam = 10,
-    tracker: options.Trackers = None,
-    tracker_dir: options.TrackerDir = Path("tracking"),
+    tensorboard: options.TensorBoard = None,
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
     open_: Open = False,
@@ -83,7 +82,7 @@ def run(
     )
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
     with open_store(cache_dir) as (store, progress):
-        finished, failed = run_cells(cells, store, progress, _tracked(named(tracker), tracker_dir))
+        finished, failed = run_cells(cells, store, progress, _tracked(tensorboard))
     return _outcome(finished, failed, beam, results_dir if open_ else None)
 
 
@@ -128,15 +127,14 @@ def changed_fields(
     }
 
 
-def _tracked(names: Sequence[str], folder: Path) -> Tracked | None:
-    """What sends a cell's losses to the named trackers."""
-    if not names:
+def _tracked(folder: Path | None) -> Tracked | None:
+    """What writes a cell's losses for TensorBoard."""
+    if folder is None:
         return None
-    from genrec_unlearn_bench.executors.trackers import tracked, tracking_of
+    from genrec_unlearn_bench.executors.job_progress import tensorboard
     from genrec_unlearn_bench.grid.expand import cell_name
 
-    tracking = tracking_of(names, folder)
-    return lambda request, progress: tracked(progress, tracking, cell_name(request))
+    return lambda request, progress: tensorboard(progress, folder, cell_name(request))
 
 
 COLUMNS = (

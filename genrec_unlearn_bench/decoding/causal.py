@@ -1,13 +1,9 @@
 """Qwen2-style causal models for inference: the prompt is read once a history, whatever the number of beams.
 
-Hugging Face's ``generate`` repeats every prompt for every beam before it reads it, so 50 beams cost 50 prompts. Here
-the prompt's keys and values exist once a history, [B, G, S, d] for G key-value heads, and are never expanded: beams and
+The prompt's keys and values exist once a history, [B, G, S, d] for G key-value heads, and are never expanded: beams and
 the query heads of a group are rows of one product (tree attention). Each beam's own few keys and values are kept as
-computed and found through its ancestors. In the last layer only the last position of the prompt is carried on.
-
-Covers grouped-query attention, rotary positions, gated feed-forward, biases on queries, keys and values (or none), tied
-or untied heads, low-rank adapters of peft. Most weights are copied: build new ones when the model has changed.
-"""
+computed and found through its ancestors. In the last layer only the last position of the prompt is carried on. Most
+weights are copied: build new ones when the model has changed."""
 
 from __future__ import annotations
 
@@ -122,8 +118,8 @@ class CausalSession(CachedSession):
 
     def _forward(self, tokens: Tensor) -> Tensor:
         weights = self._weights
-        rotation = weights.rotation(self._lengths + len(self._ancestry) - 1)
-        rows = self._ancestry.rows()
+        rotation = weights.rotation(self._lengths + len(self._ancestors) - 1)
+        rows = self._rows()
         states = weights.embedding[tokens]
         for index, layer in enumerate(weights.layers):
             query, key, value = self._project(layer, states, rotation)

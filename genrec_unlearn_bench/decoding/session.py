@@ -1,14 +1,12 @@
 """Decoding sessions: next-token scores for B histories with W beams each, and what sessions on transformers share.
 
 Search needs a few hundred columns of the softmax and never the [B, W, V] logits, so a session is asked for windows.
-Beam search re-orders its beams on every level. Rather than re-ordering every layer's keys and values each time, a
-session keeps them as computed and looks them up through ``Ancestry``, once a position and layer.
+Rather than re-ordering every layer's keys and values on each level, a session keeps them as computed and looks them up
+through the beams' ancestors.
 
-Linear layers: PyTorch sends float32 products on a CPU to MKL, which keeps to AVX2 on processors that are not Intel's.
-oneDNN, which PyTorch ships as well, uses AVX-512 wherever it is there: measured on an AMD EPYC (Zen 5) it is 2.4 times
-as fast. The operator behind ``Projection`` is the one PyTorch's own compiler emits for frozen linear layers; it has no
-gradient. Where it is missing, and on every other device or type, the ordinary ``linear`` is used.
-"""
+PyTorch sends float32 products on a CPU to MKL, which keeps to AVX2 on processors that are not Intel's. oneDNN, which
+PyTorch ships as well, uses AVX-512 wherever it is there (2.4 times as fast on an AMD EPYC, Zen 5). The operator behind
+``Projection`` is the one PyTorch's own compiler emits for frozen linear layers; it has no gradient."""
 
 from __future__ import annotations
 
@@ -61,26 +59,6 @@ def window_log_probs(hidden: Tensor, head: Callable[[Tensor], Tensor], vocabular
     return out.view(*hidden.shape[:-1], -1)
 
 
-class Ancestry:
-    """Which entry of each earlier position each of B x W beams descends from. A new one has no positions."""
-
-    def __init__(self) -> None:
-        self._rows: list[Tensor] = []
-
-    def advance(self, parents: Tensor) -> None:
-        """Begin a position whose beams [B, W] continue ``parents`` of the position before."""
-        self._rows = [rows.gather(1, parents) for rows in self._rows]
-        self._rows.append(torch.arange(parents.numel(), device=parents.device).view_as(parents))
-
-    def __len__(self) -> int:
-        """Number of positions so far, the newest included."""
-        return len(self._rows)
-
-    def rows(self) -> list[Tensor]:
-        """For each position but the newest: [B * W] rows into what was stored there as [B * W', ...]."""
-        return [rows.flatten() for rows in self._rows[:-1]]
-
-
 class FeedForward:
     """Norm, wide layer (plain or gated), narrow layer, residual."""
 
@@ -102,18 +80,20 @@ class CachedSession(ABC):
     """What sessions on transformers share: keys and values of positions so far, kept as computed, and the head."""
 
     _weights: Any
-    _ancestry: Ancestry
+    _ancestors: list[Tensor]
+    """For each position so far, [B, W] which entry of it each of the B x W newest beams descends from."""
     _past: list[list[Tensor]]
 
     @torch.inference_mode()
     def start_window(self, window: slice) -> Tensor:
-        self._ancestry = Ancestry()
+        self._ancestors = []
         self._past = [[] for _ in self._weights.layers]
         return self._log_probs(self._first(), window)
 
     @torch.inference_mode()
     def step_window(self, parents: Tensor, tokens: Tensor, window: slice) -> Tensor:
-        self._ancestry.advance(parents)
+        self._ancestors = [rows.gather(1, parents) for rows in self._ancestors]
+        self._ancestors.append(torch.arange(parents.numel(), device=parents.device).view_as(parents))
         return self._log_probs(self._forward(tokens), window)
 
     @abstractmethod
@@ -123,6 +103,10 @@ class CachedSession(ABC):
     @abstractmethod
     def _forward(self, tokens: Tensor) -> Tensor:
         """[B, W, D] final states of the newest position, whose beams hold ``tokens`` [B, W]."""
+
+    def _rows(self) -> list[Tensor]:
+        """For each position but the newest: [B * W] rows into what was stored there as [B * W', ...]."""
+        return [rows.flatten() for rows in self._ancestors[:-1]]
 
     def _log_probs(self, states: Tensor, window: slice) -> Tensor:
         return window_log_probs(states, self._weights.head, self._weights.vocabulary, window)
@@ -147,16 +131,8 @@ def mask_bias(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return bias.masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-_TANH = "gelu_pytorch_tanh"
-_ONEDNN = {
-    "none": ("none", ""),
-    "relu": ("relu", ""),
-    "silu": ("swish", ""),
-    "swish": ("swish", ""),
-    "gelu": ("gelu", "none"),
-    "gelu_new": ("gelu", "tanh"),
-    _TANH: ("gelu", "tanh"),
-}
+_ONEDNN = {"none": ("none", ""), "relu": ("relu", ""), "silu": ("swish", ""), "gelu_new": ("gelu", "tanh")}
+"""Of T5, Qwen2 and T5 v1.1, by the names of Hugging Face."""
 
 
 class RmsNorm:
@@ -213,5 +189,5 @@ class Projection:
         if self._activation != "none":
             from transformers.activations import ACT2FN
 
-            result = ACT2FN[_TANH if self._activation == "gelu_new" else self._activation](result)
+            result = ACT2FN[self._activation.replace("gelu_new", "gelu_pytorch_tanh")](result)
         return result

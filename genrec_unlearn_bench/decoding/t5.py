@@ -1,13 +1,10 @@
 """T5 for inference: the numbers of Hugging Face's model, encoded in about half its time and decoded with many beams.
 
 Weights are regrouped so that products that read the same input become one; most are copied, so build new ones when the
-model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads.
-
-Hugging Face's ``generate`` repeats the encoder output for every beam and projects cross-attention keys and values from
-each copy; at 50 beams that is most of its work. Here they exist once a history, [B, H, S, d], and the beams are a
-dimension of the query, [B, H, W, d]. Self-attention sees at most a handful of positions. Its first one, the start
-token, is shared by all beams too; the others are kept as computed and gathered through each beam's ancestors.
-"""
+model has changed. T5 v1.0 (ReLU) and v1.1 (gated), tied and untied heads. Where Hugging Face's ``generate`` projects
+cross-attention keys and values from a copy of the encoder output for every beam, here they exist once a history, [B, H,
+S, d], and the beams are a dimension of the query, [B, H, W, d]. The start token's are shared by all beams too; those of
+the other positions are kept as computed and gathered through each beam's ancestors."""
 
 from __future__ import annotations
 
@@ -152,14 +149,14 @@ class T5Session(CachedSession):
         """[..., n] log-probabilities of the tokens ``window`` at the newest position; a level head has its own only."""
         if not self._weights.levels:
             return super()._log_probs(states, window)
-        level, head = self._weights.levels[len(self._ancestry)]
+        level, head = self._weights.levels[len(self._ancestors)]
         inside = slice(window.start - level.start, window.stop - level.start)
         return window_log_probs(states, head, level.stop - level.start, inside)
 
     def _forward(self, tokens: Tensor) -> Tensor:
         weights = self._weights
-        bias = weights.position_bias(len(self._ancestry))
-        rows = self._ancestry.rows()
+        bias = weights.position_bias(len(self._ancestors))
+        rows = self._rows()
         states = weights.embedding[tokens]
         for index, layer in enumerate(weights.layers):
             states = self._attend_self(layer, states, self._past[index], rows, bias)

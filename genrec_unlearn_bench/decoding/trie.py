@@ -52,9 +52,8 @@ class Trie:
         """The trie of the items that are not ``blocked`` [N]; prefixes that lose all their items are gone.
 
         ``codes[i, l]`` is in [0, level_sizes[l]), or -1 behind the item's last level. Raises BenchError where no item
-        is left, or a code lies outside its level.
+        is left.
         """
-        _check(codes, level_sizes)
         kept = np.arange(len(codes)) if blocked is None else np.flatnonzero(~blocked)
         if not len(kept):
             raise BenchError(
@@ -92,28 +91,6 @@ class Trie:
         """``codes`` and ``first_child``, copied to a device once."""
         key = str(device)
         if key not in self._on_device:
-            codes, first_child = (
-                tuple(torch.from_numpy(array).to(device) for array in arrays)
-                for arrays in (self.codes, self.first_child)
-            )
-            self._on_device[key] = codes, first_child
+            codes, first_child = (tuple(map(torch.from_numpy, arrays)) for arrays in (self.codes, self.first_child))
+            self._on_device[key] = tuple(t.to(device) for t in codes), tuple(t.to(device) for t in first_child)
         return self._on_device[key]
-
-
-def _check(codes: IntArray, level_sizes: Sequence[int]) -> None:
-    """Raise unless every row is L codes in range, then only -1."""
-    if codes.ndim != 2 or codes.shape[1] != len(level_sizes) or not level_sizes:
-        raise BenchError(f"SIDs of shape {codes.shape} do not fit {len(level_sizes)} levels")
-    for level, size in enumerate(level_sizes):
-        column = codes[:, level]
-        lowest = 0 if level == 0 else -1
-        wrong = (column < lowest) | (column >= size)
-        if level:
-            wrong |= (codes[:, level - 1] < 0) & (column >= 0)
-        if wrong.any():
-            item = int(wrong.argmax())
-            raise BenchError(
-                f"item {item} has the code {int(column[item])} on level {level}, which has {size} codes",
-                where=f"SID {codes[item].tolist()}",
-                hint="codes lie in [0, level size); -1 only behind an item's last level",
-            )

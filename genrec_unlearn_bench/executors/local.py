@@ -8,7 +8,6 @@ that dies is one failed job: how it ended is read from its state file, and its e
 from __future__ import annotations
 
 import faulthandler
-import itertools
 import multiprocessing
 import os
 import shutil
@@ -16,19 +15,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
-from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.executors.base import Executor
+from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
+from genrec_unlearn_bench.executors.job_progress import JobProgress
 from genrec_unlearn_bench.executors.task import Assignment, interruptible, leave, perform
-from genrec_unlearn_bench.executors.trackers import append_to_log
 from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
@@ -44,27 +41,6 @@ GRACE = 15.0
 """Seconds between a polite stop and a hard one. A draft that is left behind is removed by whoever computes it next."""
 PRELOADED = ["torch", "sklearn.utils", "genrec_unlearn_bench.executors.local", "genrec_unlearn_bench.pipeline.run"]
 """Imported once, by the fork server. None of them starts threads or touches a GPU."""
-
-
-@contextmanager
-def interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C, pressed any number of times: the first interrupts, the second sets the event, others are ignored.
-
-    Once it was pressed the process is about to end, and interrupts stay ignored: a further one must not cut that short.
-    """
-    presses, hurry = itertools.count(), threading.Event()
-
-    def interrupt(*_: object) -> None:
-        if next(presses) == 0:
-            raise KeyboardInterrupt
-        hurry.set()
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield hurry
-    finally:
-        # Not a handler of Python's: the interpreter's end would put the default action in its place.
-        signal.signal(signal.SIGINT, signal.SIG_IGN if next(presses) else before)
 
 
 def gpus_here() -> tuple[str, ...]:
@@ -100,7 +76,7 @@ class Machine:
         ]
         faults = [f"{wanted} {unit}, and {there:.0f} may be used" for wanted, there, unit in amounts if wanted > there]
         if faults:
-            hint = "lower its resources in the grid file, raise --cores or --memory, or use another machine or executor"
+            hint = "lower its resources in the grid file, or use another machine or executor"
             raise UsageError(f"the job {job.name!r} can never start here: it needs {'; '.join(faults)}", hint=hint)
 
     def gpus_for(self, job: Job) -> int:
@@ -169,28 +145,22 @@ class _Running:
 
     def exit_report(self) -> str:
         """Why the job ended, which it could not write itself."""
-        need, code, seconds = self.job.resources, self.process.exitcode or 0, time.time() - self.began
+        need, had = self.job.resources, f"{time.time() - self.began:.0f} s, {self.peak:.0f} MiB of memory"
         if self.stopped is None:
-            name = next((known.name for known in signal.Signals if known == -code), str(-code))
-            how = f"by signal {name}" if code < 0 else f"with exit code {code}"
-            memory = f" (it had {self.peak:.0f} MiB of memory)" if code == -signal.SIGKILL else ""
-            return "\n".join([f"its process ended without a word, {how}{memory}", *tail(self.output, 5)])
-        what = f"stopped after {seconds:.0f} s: it may take {need.minutes} minutes"
-        if self.stopped == "over memory":
-            what = f"stopped at {self.peak:.0f} MiB of memory: it may take {need.memory_mib} MiB"
+            what = f"its process ended without a word, with exit code {self.process.exitcode} ({had})"
+            return "\n".join([what, *tail(self.output, 5)])
+        limit = f"{need.minutes} minutes" if self.stopped == "over time" else f"{need.memory_mib} MiB"
+        what = f"stopped ({had}): it may take {limit}"
         hint = "raise its minutes or memory_mib in the grid file; finished stages are kept"
         return BenchError(what, hint=hint).render()
 
 
-class LocalProcesses(Executor):
+class LocalProcesses:
     """Runs jobs in processes of this machine, ``processes`` at a time, or as many as there are cores for."""
-
-    name = "local"
 
     def __init__(
         self,
         folder: SweepFolder,
-        cache: Path,
         *,
         processes: int | None = None,
         machine: Machine | None = None,
@@ -201,13 +171,14 @@ class LocalProcesses(Executor):
         self._machine = machine or Machine()
         self._most = processes or self._machine.cores
         self._grace = grace
-        self._place: dict[str, Any] = {"folder": folder.root, "cache": cache, "work": work, "executor": self.name}
+        self._work = work
         self._free_gpus = list(self._machine.gpus)
         self._running: dict[str, _Running] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([*PRELOADED[:-1], work.partition(":")[0]] if work else PRELOADED)
 
     def has_capacity(self, job: Job) -> bool:
+        """Whether the job could start now beside those that run. Raises UsageError where it never could."""
         self._machine.check(job)
         busy = self._running.values()
         # A job alone on the machine may always try. Of the others each holds what it was promised, taken or not: two
@@ -220,35 +191,36 @@ class LocalProcesses(Executor):
             and memory <= self._machine.memory_mib
         )
 
-    def submit(self, jobs: Sequence[Job]) -> None:
-        """Start jobs, one process each. Raises StorageError, and OSError where the system starts no process."""
-        for job in jobs:
-            given = Assignment(job=job, **self._place)
-            gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
-            output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
-            with guarded(output, OPTION):
-                output.parent.mkdir(parents=True, exist_ok=True)
-                process = self._context.Process(target=_child, args=(given.model_dump_json(), str(output), gpus))
-                process.start()
-            self._free_gpus = self._free_gpus[len(gpus) :]
-            self._running[job.name] = _Running(job, process, output, gpus, began)
+    def start(self, job: Job) -> None:
+        """Start a job whose needs are done. Raises StorageError, and OSError where the system starts no process."""
+        given = Assignment(job=job, folder=self._folder.root, work=self._work)
+        gpus = tuple(self._free_gpus[: self._machine.gpus_for(job)])
+        output, began = self._folder.log(job.name).with_suffix(".out"), time.time()
+        with guarded(output, OPTION):
+            output.parent.mkdir(parents=True, exist_ok=True)
+            process = self._context.Process(target=_child, args=(given.model_dump_json(), str(output), gpus))
+            process.start()
+        self._free_gpus = self._free_gpus[len(gpus) :]
+        self._running[job.name] = _Running(job, process, output, gpus, began)
 
     def ended(self, timeout: float) -> list[JobState]:
+        """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
         for one in self._running.values():
             one.limit(self._grace)
         gone = connection.wait([one.process.sentinel for one in self._running.values()], timeout)
         return [self._over(one) for one in list(self._running.values()) if one.process.sentinel in gone]
 
-    def close(self, hurry: threading.Event | None = None) -> None:
-        for one in self._running.values():
-            one.process.terminate()
-        ends = time.monotonic() + self._grace
-        while time.monotonic() < ends and not (hurry is not None and hurry.is_set()):
-            if all(not one.process.is_alive() for one in self._running.values()):
-                break
-            time.sleep(0.05)
-        for one in list(self._running.values()):
-            self._release(one)
+    def close(self) -> None:
+        """Stop what runs: politely for the time of grace, or until an interrupt comes. Finished stages stay."""
+        running, ends = list(self._running.values()), time.monotonic() + self._grace
+        try:
+            for one in running:
+                one.process.terminate()
+            for one in running:
+                one.process.join(max(0.0, ends - time.monotonic()))
+        finally:
+            for one in running:
+                self._release(one)
 
     def _over(self, one: _Running) -> JobState:
         one.process.join()
@@ -257,10 +229,10 @@ class LocalProcesses(Executor):
         if ended is not None and ended.ends(one.began) and (ended.how != "stopped" or one.stopped is None):
             return ended
         error = one.exit_report()
-        with suppress(BenchError, OSError):
-            append_to_log(self._folder.log(one.job.name), f"error: {error}")
+        with suppress(StorageError):
+            JobProgress(self._folder.log(one.job.name)).info(f"error: {error}")
         how, seconds = one.stopped or "died", time.time() - one.began
-        return JobState.now(one.job.name, "lost", self.name, how=how, seconds=seconds, error=error)
+        return JobState.now(one.job.name, "lost", how=how, seconds=seconds, error=error)
 
     def _release(self, one: _Running) -> None:
         # Nothing of it is left, also where the fork server has died and not the job.

@@ -6,10 +6,10 @@ job of several GPUs: the first keeps log, state and result, the others compute a
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, DataFault, OutOfMemory, ProtocolMismatch, StorageError, UsageError
-from genrec_unlearn_bench.executors.base import STOPPED
-from genrec_unlearn_bench.executors.trackers import JobProgress, Tracking, tracked
+from genrec_unlearn_bench.executors.job_progress import JobProgress, tensorboard
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.spec import RESULT, Job
-from genrec_unlearn_bench.grid.state import OPTION, JobState, State, SweepFolder
+from genrec_unlearn_bench.grid.state import OPTION, STOPPED, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress, launched, process_index
@@ -56,17 +55,15 @@ class Assignment(StrictModel):
     job: Job
     folder: Path
     """Root of the sweep's folder."""
-    cache: Path
-    executor: str
     place: str = ""
-    """A scheduler's own name for the attempt."""
+    """Slurm's own name for the attempt."""
     work: str = ""
     """``module:function`` that does the job, in place of ``run_job``."""
 
     def state(self, state: State, **fields: Any) -> JobState:
         """The state of the job, written by this process now."""
         attempts = {"attempts": SweepFolder(self.folder).attempts(self.job.name)}
-        return JobState.now(self.job.name, state, self.executor, place=self.place, **{**attempts, **fields})
+        return JobState.now(self.job.name, state, place=self.place, **{**attempts, **fields})
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def perform(given: Assignment) -> JobState:
     folder = SweepFolder(given.folder)
     log = folder.log(job.name)
     progress = JobProgress(log if first else log.with_name(f"{log.stem}.process{process_index()}.log"))
-    store = StageStore(given.cache, progress)
+    store = StageStore(folder.cache, progress)
     leaving: SystemExit | None = None
     try:
         attempt = folder.attempts(job.name) + 1
@@ -155,14 +152,14 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
     if "torch" in sys.modules:
         # Brings its own OpenMP, which threadpoolctl counts only once it is loaded.
         import sklearn.utils  # noqa: F401
-    job, facts = given.job, folder.facts()
-    tracking = Tracking(names=facts.trackers, folder=facts.tracker_dir) if facts.trackers else None
+    job, board = given.job, folder.facts().tensorboard
+    followed = tensorboard(progress, Path(board) if board else None, job.name)
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
     module, _, name = given.work.partition(":")
     work = getattr(importlib.import_module(module), name) if module else run_job
-    with threadpool_limits(limits=threads), tracked(progress, tracking, job.name) as reporting:
+    with threadpool_limits(limits=threads), followed as reporting:
         result: WorkResult = work(own, store, reporting)
     return result
 
@@ -175,8 +172,7 @@ def _failed(fault: BaseException, progress: Progress) -> dict[str, Any]:
         error = BenchError(f"the job's code ended its process (exit code {fault.code})", hint="it must return or raise")
     elif type(fault).__name__ == "UncompletedJobError":
         # Submitit's word for a job at its time limit that may not be queued again.
-        hint = "raise `minutes` for it, in the grid's resources or in the file of --slurm (or `restarts` there)"
-        error = BenchError(f"its time was over: {fault}", hint=hint)
+        error = BenchError(f"its time was over: {fault}", hint="raise `minutes` for it, in the grid file or for Slurm")
     else:
         error = to_user_error(fault) if isinstance(fault, Exception) else BenchError(repr(fault))
     with suppress(StorageError, OSError):
@@ -205,12 +201,13 @@ def _heartbeat(given: Assignment | None, folder: SweepFolder, progress: JobProgr
         thread.join()
 
 
-_CODES = (errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH)
-"""Of a file server or a network; refused, reset and timed-out connections have classes of their own."""
-_GPU = ("launch failure", "uncorrectable ecc", "hardware error", "fallen off the bus", "busy or unavailable")
-"""How CUDA names faults of the device. An illegal address or a failed assertion in a kernel is a fault of the code."""
-_NETWORK = frozenset(["ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout", "ChunkedEncodingError"])
-"""Errors of HTTP libraries, which give them no error number."""
+_PASSING = re.compile(
+    "connection|timeout|timed out|stale file handle|input/output error|temporarily unavailable|network is|no route to"
+    "|launch failure|uncorrectable ecc|hardware error|fallen off the bus|busy or unavailable",
+    re.IGNORECASE,
+)
+"""How networks, file servers and CUDA's devices report faults of their own, in a fault's type or text. (An illegal
+address in a kernel is a fault of the code.)"""
 
 
 def is_transient(fault: BaseException) -> bool:
@@ -218,11 +215,8 @@ def is_transient(fault: BaseException) -> bool:
     fell over, by the fault itself and its causes. Anything else would come back and is not tried again."""
     if isinstance(fault, UsageError | DataFault | OutOfMemory | ProtocolMismatch) or is_out_of_memory(fault):
         return False
-    if isinstance(fault, ConnectionError | TimeoutError) or type(fault).__name__ in _NETWORK:
-        return True
-    if isinstance(fault, OSError) and fault.errno in _CODES:
-        return True
-    if isinstance(fault, RuntimeError) and any(sign in str(fault).lower() for sign in _GPU):
+    text = f": {fault}" if isinstance(fault, OSError | RuntimeError) else ""
+    if _PASSING.search(f"{type(fault).__name__}{text}"):
         return True
     cause = fault.__cause__ or (None if fault.__suppress_context__ else fault.__context__)
     return cause is not None and is_transient(cause)
@@ -263,7 +257,7 @@ def _failed_need(job: Job, folder: SweepFolder) -> str:
         states = {need: state for need in job.needs if (state := folder.state(need)) is not None}
         for need, state in states.items():
             if state.state in ("failed", "lost", "skipped"):
-                return f"needs {need!r}, which was not done: {state.error.partition(chr(10))[0] or state.state}"
+                return f"needs {need!r}, which was not done: {state.reason}"
         silent = [need for need, state in states.items() if state.state in ("queued", "running")]
         if not silent:
             return ""

@@ -9,7 +9,6 @@ overrides before settings.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -32,6 +31,7 @@ from genrec_unlearn_bench.grid.spec import (
     GridSpec,
     Resources,
     find_grid,
+    listed,
     read_content,
     seeds,
 )
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 Point = dict[str, Any]
 """Values on the axes and of varied fields."""
 
-MAX_LISTED = 8
-"""Cells that an error lists where an abbreviation matches several."""
-
 
 def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
     """Read the grid of a file, or the ready one of that name.
@@ -57,25 +54,17 @@ def read_grid(place: str, data_dir: Path | None = None) -> GridSpec:
     Raises UnknownName, and ConfigError with all faults of the file, each with its place.
     """
     path = find_grid(place)
-    names = Names(path.resolve().parent, data_dir)
-    try:
-        return parse(GridSpec, read_content(path), where=str(path), context=names)
-    except ConfigError as fault:
-        # In the file a match of `exclude` stands without the level that the model gives it.
-        faults = [re.sub(r"^(exclude\.\d+)\.where", r"\1", one) for one in fault.faults]
-        raise ConfigError(faults, where=str(path), hint=fault.hint) from None
+    return parse(GridSpec, read_content(path), where=str(path), context=Names(path.resolve().parent, data_dir))
 
 
 def groups(known: Mapping[str, Entry] | None = None) -> dict[str, tuple[str, ...]]:
     """Groups of methods by name, in the order of ``bench ls methods`` or of the group's list."""
     known = methods() if known is None else known
     kinds = {name: "variant" if entry.variant_of else entry.kind for name, entry in known.items()}
-    listed = plain_yaml((package_files.files(GRIDS) / GROUPS).read_text(encoding="utf-8"))["methods"]
+    content = plain_yaml((package_files.files(GRIDS) / GROUPS).read_text(encoding="utf-8"))["methods"]
     return {
-        group: tuple(
-            [name for name, kind in kinds.items() if kind == content["kind"]] if isinstance(content, dict) else content
-        )
-        for group, content in listed.items()
+        group: tuple([name for name, kind in kinds.items() if kind == of["kind"]] if isinstance(of, dict) else of)
+        for group, of in content.items()
     }
 
 
@@ -134,8 +123,6 @@ class Names:
         # An axis that is faulty or missing is reported already.
         if on_axis is None or entry in on_axis:
             return [entry]
-        if isinstance(entry, dict):
-            raise UsageError(f"{axis}: a value or a list of values is expected (got {entry!r})")
         found: Sequence[Any] = []
         if axis == "seed":
             value = seeds(entry)
@@ -160,14 +147,10 @@ class Names:
 
 def _measurements(entry: Any) -> str:
     """Names of measurements, given as a list or joined by +, as one string."""
-    names = entry.split("+") if isinstance(entry, str) else entry
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UsageError(f"names of measurements are expected, as a list or joined by + (got {entry!r})")
-    known = list(measurements())
-    for name in filter(None, names):
-        if name not in known:
-            raise UnknownName("measurement", name, known)
-    return "+".join(name for name in known if name in names)
+    names = [name for text in listed(entry) for name in str(text).split("+") if name]
+    for name in names:
+        one_of("measurement", name, measurements())
+    return "+".join(name for name in measurements() if name in names)
 
 
 def _is_pattern(text: str) -> bool:
@@ -236,24 +219,14 @@ def cell_name(request: RunRequest, varied: Mapping[str, Any] | None = None) -> s
 
 
 def find_cell(text: str, cells: Sequence[GridCell]) -> GridCell:
-    """The cell of that name, or the only one whose name contains all of its words: ``tiger tracer seed0``.
+    """The cell whose name contains all words of a text, ``tiger tracer seed0``; of several the shortest name.
 
-    Raises UsageError where none matches, or several.
+    Raises UnknownName.
     """
-    words = text.split()
-    found = [cell for cell in cells if cell.name == text]
-    found = found or [cell for cell in cells if words and all(word in cell.name for word in words)]
-    # `tracer` is a part of `tracer-fixed` and a name of its own.
-    whole = [cell for cell in found if set(words) <= {*cell.name.split("/"), *cell.name.rpartition("/")[2].split("-")}]
-    found = whole if len(whole) == 1 else found
+    found = [cell for cell in cells if all(word in cell.name for word in text.split())]
     if not found:
         raise UnknownName("cell", text, [cell.name for cell in cells])
-    if len(found) > 1:
-        listing = [f"\n  - {cell.name}" for cell in found[:MAX_LISTED]]
-        listing += [f"\n  … and {len(found) - MAX_LISTED} more"] if len(found) > MAX_LISTED else []
-        what = f"{text!r} means {len(found)} cells of this grid:{''.join(listing)}"
-        raise UsageError(what, hint="say more of the name; all words have to be in it")
-    return found[0]
+    return min(found, key=lambda cell: len(cell.name))
 
 
 def expand(

@@ -1,4 +1,4 @@
-"""The state of a grid: which cells are done, missing, stale or impossible, and the stages they share.
+"""The state of a grid: which cells are done, missing or impossible, and the stages they share.
 
 Every key of every cell follows from its request, so a plan only looks keys up. It computes and writes nothing.
 """
@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -19,16 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
-from genrec_unlearn_bench.grid.explain import (
-    Difference,
-    asked_for,
-    first_difference,
-    nearest_difference,
-    stored_results,
-)
 from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
 from genrec_unlearn_bench.pipeline.stage import topological
+from genrec_unlearn_bench.store.manifest import differences
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
@@ -36,23 +30,11 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
-Standing = Literal["done", "missing", "stale", "impossible"]
-"""``done``: the result that would be written now is there. ``stale``: a result of the cell is there, made from
-something else (other code, configuration or data). ``impossible``: the cell cannot be run as it is asked for."""
+Standing = Literal["done", "missing", "impossible"]
+"""``done``: the result that would be written now is there. ``impossible``: the cell cannot be run as it is asked."""
 
 MAX_SAMPLES = 25
 """Manifests read for one estimate."""
-
-_MISSING = {
-    "dataset": "the dataset is not prepared yet",
-    "task": "the task is not resolved yet",
-    "features": "the items are not encoded yet",
-    "sids": "the semantic IDs are not made yet",
-    "original": "the original is not trained yet",
-    "retrain": "an oracle is not retrained yet",
-    "unlearned": "it is not unlearned yet",
-    "evaluation": "it is not evaluated yet",
-}
 
 
 @dataclass(frozen=True)
@@ -62,14 +44,12 @@ class PlannedCell:
     Attributes:
         reason: Why it stands so, in a sentence; empty for cells that are done.
         hint: How to fix it, where it is impossible.
-        result: Folder of the result that is there; for a stale cell, of the newest one.
+        result: Folder of the result that is there.
         seconds: Wall-clock of its own stages, without shared ones; 0 where it is done, None where that is unknown.
-        size: Bytes that its own stages will take in the cache.
         needs: Names of the shared stages to be made for it.
         key: Key of the result to be made; empty without its data.
         graph: Its stages, while the plan is made: those of 20,000 cells would fill the memory.
         missing: Stages to be made for it by key, upstream first, without the result; as long as ``graph``.
-        difference: Of a stale cell, likewise.
     """
 
     cell: GridCell
@@ -78,17 +58,10 @@ class PlannedCell:
     result: Path | None = None
     seconds: float | None = None
     hint: str = ""
-    size: int | None = None
     needs: tuple[str, ...] = ()
     key: str = ""
     graph: CellGraph | None = None
     missing: Mapping[str, Stage] = field(default_factory=dict)
-    difference: Difference | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is to be run."""
-        return self.standing in ("missing", "stale")
 
 
 @dataclass(frozen=True)
@@ -106,17 +79,19 @@ class Plan:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Jobs of the cells that are missing or stale and of the stages that they share, each behind all it needs.
+        """Jobs of the cells that are missing and of the stages that they share, each behind all it needs.
 
         The shared stages of a cell stand right before the first cell that needs them, so tables are complete early.
         """
         shared, out = {job.name: job for job in self.shared}, dict[str, Job]()
         for planned in self.cells:
-            if planned.waits:
-                cell, costs = planned.cell, {"seconds": planned.seconds, "size": planned.size}
-                own = {"key": planned.key, "needs": planned.needs, "resources": cell.resources, **costs}
+            if planned.standing == "missing":
+                cell = planned.cell
+                own = {"key": planned.key, "needs": planned.needs, "seconds": planned.seconds}
                 out |= {need: shared[need] for need in planned.needs}
-                out[cell.name] = Job(name=cell.name, request=cell.request, cells=(cell.name,), **own)
+                out[cell.name] = Job(
+                    name=cell.name, request=cell.request, cells=(cell.name,), resources=cell.resources, **own
+                )
         return tuple(out.values())
 
 
@@ -135,7 +110,6 @@ class _Planner:
     def __init__(self, build: Build, store: StageStore) -> None:
         self._build = build
         self._store = store
-        self._stored = lru_cache(maxsize=None)(stored_results)
         self._missing: dict[str, Mapping[str, Stage]] = {}
         self._can_download = lru_cache(maxsize=None)(can_download)
 
@@ -154,28 +128,12 @@ class _Planner:
             return PlannedCell(cell, "impossible", reason, hint=fault.hint or "")
         there = row_folder(cell.request.results_dir, graph.cell) / f"{folder_prefix(graph.cell)}{graph.result.key[:10]}"
         if looks_whole(there):
-            return PlannedCell(cell, "done", result=there, seconds=0.0, size=0)
+            return PlannedCell(cell, "done", result=there, seconds=0.0)
         missing: dict[str, Stage] = {}
         for stage in graph.result.inputs.values():
             missing |= self._missing_for(stage)
-        first = next(iter(missing.values()), graph.result)
-        reason = _MISSING.get(first.name, f"{first.title} is not there yet")
-        if first is graph.result:
-            reason = "only the result is to be written"
-        found = PlannedCell(cell, "missing", reason, key=graph.result.key, graph=graph, missing=missing)
-        others = self._stored(there.parent, folder_prefix(graph.cell))
-        if others:
-            request = cell.request.model_copy(update={"scale": graph.cell.scale})
-            asked = asked_for(request.command())
-            others = [other for other in others if other.asked == asked]
-        if not others:
-            return found
-        difference = first_difference(graph.stages, others[0], self._store)
-        if difference is None and others[0].key == graph.result.key:
-            # The record is there, and a part of the folder is not.
-            return replace(found, reason="its result is incomplete")
-        reason = "its result was made from other stages" if difference is None else difference.sentence
-        return replace(found, standing="stale", reason=reason, result=others[0].folder, difference=difference)
+        reason = f"not made yet: {next(iter(missing.values()), graph.result).title}"
+        return PlannedCell(cell, "missing", reason, key=graph.result.key, graph=graph, missing=missing)
 
     def _missing_for(self, stage: Stage) -> Mapping[str, Stage]:
         """Stages to be made so that ``stage`` is there, itself included: nothing that only serves one that is there."""
@@ -207,20 +165,16 @@ class Costs:
         self._keys = lru_cache(maxsize=None)(self._read_keys)
         self._median = lru_cache(maxsize=None)(self._read_median)
 
-    def total(self, stages: Iterable[Stage]) -> dict[str, Any]:
-        """``seconds`` and ``size`` (bytes) of several stages together: None as soon as one of them is unknown."""
+    def seconds(self, stages: Iterable[Stage]) -> float | None:
+        """Of several stages together; None as soon as one of them is unknown."""
         found = [self._median(stage.name, _config(stage.recipe)) for stage in stages]
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
-            return {"seconds": None, "size": None}
-        return {"seconds": sum((seconds for seconds, _ in known), 0.0), "size": sum(size for _, size in known)}
+        known = [seconds for seconds in found if seconds is not None]
+        return sum(known, 0.0) if len(known) == len(found) else None
 
-    def _read_median(self, name: str, config: str) -> tuple[float, int] | None:
+    def _read_median(self, name: str, config: str) -> float | None:
         keys = self._keys(name).get(config, [])[:MAX_SAMPLES]
-        found = [manifest for key in keys if (manifest := self._store.manifest(name, key)) is not None]
-        if not found:
-            return None
-        return median(each.seconds for each in found), round(median(each.size for each in found))
+        found = [manifest.seconds for key in keys if (manifest := self._store.manifest(name, key)) is not None]
+        return median(found) if found else None
 
     def _read_keys(self, name: str) -> Mapping[str, list[str]]:
         """Configuration -> keys of stored stages of a name."""
@@ -260,15 +214,15 @@ def _share(cells: Sequence[PlannedCell], costs: Costs) -> Plan:
             needs=needs([upstream.key for upstream in stage.inputs.values()]),
             cells=tuple(planned.cell.name for planned in users[key]),
             resources=_largest([planned.cell.resources for planned in users[key]]),
-            **costs.total([stage]),
+            seconds=costs.seconds([stage]),
         )
         for key, stage in shared.items()
     ]
     finished = []
     for planned in cells:
         if planned.graph is not None:
-            own = costs.total(stage for key, stage in planned.missing.items() if key not in shared)
-            planned = replace(planned, needs=needs(planned.missing), graph=None, missing={}, difference=None, **own)
+            own = costs.seconds(stage for key, stage in planned.missing.items() if key not in shared)
+            planned = replace(planned, needs=needs(planned.missing), graph=None, missing={}, seconds=own)
         finished.append(planned)
     return Plan(tuple(finished), tuple(jobs))
 
@@ -295,25 +249,26 @@ def _largest(found: Sequence[Resources]) -> Resources:
 def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, Any]:
     """Why a cell stands as it does, as plain values. Raises StorageError.
 
-    ``steps``: its stages, each with ``name``, ``of`` (role, where it has several of the name), ``key``, ``there``
-    (whether it is in the cache) and ``then`` (the key that it has in the result that is there, where that is another).
-    ``difference``: the first stage that differs from that result, or from the nearest stored stage, whose folder is
-    ``compared``.
+    ``steps``: its stages, each with ``name``, ``of`` (role, where it has several of the name), ``key`` and ``there``
+    (whether it is in the cache). ``difference``: the first stage to be made, the most similar stored one
+    (``compared``) and the ``fields`` of their recipes that differ.
     """
-    found = _Planner(build, store).look(cell)
-    graph, difference = found.graph, found.difference
-    if found.standing == "done":
-        graph = build(cell.request)
-    elif found.standing == "missing" and found.missing:
+    found, difference = _Planner(build, store).look(cell), None
+    graph = build(cell.request) if found.standing == "done" else found.graph
+    if found.missing:
         # All inputs of the first are there.
-        difference = nearest_difference(next(iter(found.missing.values())), store)
+        stage = next(iter(found.missing.values()))
+        others = [(differences(recipe, stage.recipe), key) for key, recipe in store.recipes(stage.name)]
+        if others:
+            fields, key = min(others, key=lambda one: (len(one[0]), one[1]))
+            lines = tuple(f"{name}: {values}" for name, values in fields.items())
+            difference = {"stage": stage.title, "fields": lines, "compared": str(store.folder(stage.name, key))}
     steps = [
         {
             "name": stage.name,
             "of": stage.title.removeprefix(stage.name).strip(": ").removeprefix("of "),
             "key": stage.key,
             "there": found.standing == "done" if stage.name == RESULT else store.contains(stage.name, stage.key),
-            "then": difference.then if difference is not None and difference.now == stage.key else "",
         }
         # Without its data, or where it is impossible, it has no stages.
         for stage in (graph.stages.values() if graph is not None else ())
@@ -323,6 +278,5 @@ def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, A
         "name": cell.name,
         "result": str(found.result) if found.result else None,
         "steps": steps,
-        "difference": None if difference is None else asdict(difference),
-        "compared": "" if difference is None else difference.of or str(found.result),
+        "difference": difference,
     }

@@ -69,15 +69,10 @@ def _on_axes(where: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[st
     """A match, its values expanded like those of the axes it names."""
     if info.context is None:
         return where
-    faults, found = [], {}
-    for axis, values in where.items():
-        try:
-            found[axis] = once(tuple(info.context.matched(axis, value)) for value in values)
-        except BenchError as fault:
-            faults.append("; ".join(filter(None, (fault.what, fault.hint))))
-    if faults:
-        raise told("; ".join(faults))
-    return found
+    try:
+        return {axis: once(tuple(info.context.matched(axis, each)) for each in where[axis]) for axis in where}
+    except BenchError as fault:
+        raise told(fault) from None
 
 
 Several = Annotated[tuple[T, ...], BeforeValidator(listed), AfterValidator(once), Field(min_length=1)]
@@ -128,8 +123,7 @@ class Job(StrictModel):
     """Cells that cannot be finished without it."""
     resources: Resources = Field(default_factory=Resources)
     seconds: float | None = None
-    """Estimated wall-clock; None where it is unknown, as for the bytes that it will add to the cache."""
-    size: int | None = None
+    """Estimated wall-clock; None where it is unknown."""
 
 
 class Axes(StrictModel):

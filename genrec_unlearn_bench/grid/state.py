@@ -1,7 +1,6 @@
 """The folder of a sweep, ``<cache>/sweeps/<grid>/``: readable from any terminal and machine that sees it.
 
-- ``grid.yaml``: the grid as it was given
-- ``sweep.json``: how the latest call was made, and where results and data lie
+- ``sweep.json``: how the latest call was made, and where grid file, results and data lie
 - ``jobs.jsonl``: the jobs of the latest call, one a line
 - ``jobs/<job>.json``: state of a job, replaced atomically
 - ``logs/<job>.log``: log of a job, all attempts one after the other
@@ -30,8 +29,7 @@ from pydantic import ConfigDict, ValidationError
 from genrec_unlearn_bench.config import StrictModel, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
-from genrec_unlearn_bench.grid.expand import read_grid
-from genrec_unlearn_bench.grid.spec import Job
+from genrec_unlearn_bench.grid.spec import Job, read_content
 from genrec_unlearn_bench.store.store import held
 
 OPTION = "--cache-dir"
@@ -47,7 +45,7 @@ State = Literal["queued", "running", "done", "failed", "skipped", "lost"]
 """``queued``: a sweep or a scheduler will start it. ``skipped``: something it needs has failed. ``lost``: its process
 ended, or was stopped, before the job did."""
 
-TAIL_BYTES = 1 << 16
+STOPPED = "stopped before it was done; finished stages are kept"
 CLOCK_STEP = 1.0
 """Seconds by which the clock of processes may be ahead of the file's."""
 
@@ -62,9 +60,8 @@ class JobState(StrictModel):
     """Of what was made, once it is done: another sweep may have made it from something else."""
     state: State
     attempts: int = 1
-    executor: str = ""
     place: str = ""
-    """The scheduler's own name for it; empty without one."""
+    """Slurm's own name for it; empty elsewhere."""
     host: str = ""
     pid: int = 0
     """Process that runs it, or the sweep that has queued it."""
@@ -90,10 +87,14 @@ class JobState(StrictModel):
     """Damaged stages that the attempt found and computed again."""
 
     @classmethod
-    def now(cls, job: str, state: State, executor: str, **fields: Any) -> JobState:
+    def now(cls, job: str, state: State, **fields: Any) -> JobState:
         """A state written by this process now."""
-        here: dict[str, Any] = {"host": platform.node(), "pid": os.getpid(), "updated": time.time()}
-        return cls(job=job, state=state, executor=executor, **{**here, **fields})
+        return cls(job=job, state=state, host=platform.node(), pid=os.getpid(), updated=time.time(), **fields)
+
+    @property
+    def reason(self) -> str:
+        """The first line of its error."""
+        return self.error.partition("\n")[0] or "no details"
 
     def ends(self, began: float) -> bool:
         """Whether this is the end of the attempt that began then."""
@@ -121,17 +122,17 @@ class SweepFacts(StrictModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    grid: str
     started: float = 0.0
     """Seconds since the epoch."""
     command: str = ""
     """The call, as it can be repeated."""
+    file: str = ""
+    """The grid's file."""
     results_dir: str = ""
     data_dir: str = ""
     tuned_dir: str = ""
     device: str = ""
-    trackers: tuple[str, ...] = ()
-    tracker_dir: str = ""
+    tensorboard: str = ""
     cells: int = 0
     """Cells of the grid that can be run."""
     done: int = 0
@@ -151,17 +152,20 @@ class SweepFolder:
         """The sweep of the grid of that name in a cache."""
         return cls(cache / "sweeps" / _file_name(grid))
 
+    @property
+    def cache(self) -> Path:
+        """The cache that it belongs to."""
+        return self.root.parents[1]
+
     def facts(self) -> SweepFacts:
         """How the latest call was made, as far as that can be read."""
         try:
             return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
         except (OSError, ValidationError):
-            return SweepFacts(grid=self.root.name)
+            return SweepFacts()
 
-    def begin(self, facts: SweepFacts, jobs: Iterable[Job], grid: Path | None = None) -> None:
+    def begin(self, facts: SweepFacts, jobs: Iterable[Job]) -> None:
         """Keep how this call was made, and its jobs. Raises StorageError."""
-        if grid is not None:
-            atomic_text(self.root / "grid.yaml", grid.read_text(encoding="utf-8"), OPTION)
         atomic_text(self.root / "jobs.jsonl", "".join(f"{job.model_dump_json()}\n" for job in jobs), OPTION)
         atomic_text(self.root / "sweep.json", facts.model_dump_json(indent=2) + "\n", OPTION)
 
@@ -233,26 +237,19 @@ def find_sweep(cache: Path, grid: str | None) -> SweepFolder:
 
     Raises UsageError where the cache has none, or the file is no grid.
     """
-    known = sweeps(cache)
+    known = {folder.root.name: folder for folder in sweeps(cache)}
     if not known:
-        raise UsageError(
-            "no sweep was started with this cache", where=str(cache), hint="bench grid run GRID, or name a --cache-dir"
-        )
+        hint = "bench grid run GRID, or name a --cache-dir"
+        raise UsageError("no sweep was started with this cache", where=str(cache), hint=hint)
     if grid is None:
-        return known[0]
-    name, path = grid, Path(grid)
-    if path.suffix in (".yaml", ".yml"):
-        name = read_grid(grid).name if path.is_file() else path.stem
-    found = {names: folder for folder in reversed(known) for names in (folder.root.name, folder.facts().grid)}
-    return found[one_of("sweep", name, found)]
+        return next(iter(known.values()))
+    return known[one_of("sweep", str(read_content(Path(grid)).get("name")) if Path(grid).is_file() else grid, known)]
 
 
 def tail(path: Path, lines: int = 12) -> list[str]:
     """The last lines of a log; none where there is no log."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            return file.read().decode("utf-8", errors="replace").splitlines()[-lines:]
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     except OSError:
         return []
 

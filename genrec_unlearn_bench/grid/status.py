@@ -16,26 +16,21 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pydantic import Field, ValidationError
-
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.errors import CorruptArtefact, UsageError
-from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest, folder_digest
+from genrec_unlearn_bench.errors import CorruptArtefact
+from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.grid.spec import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
-from genrec_unlearn_bench.pipeline.results import RECORD, read_record, result_folder
+from genrec_unlearn_bench.pipeline.results import read_record, result_folder
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import PlannedCell
     from genrec_unlearn_bench.progress import Progress
 
-Axis = Literal["backbone", "task", "method", "stage"]
 FILE = "collected.json"
 OPTION = "--out"
-
-STATES: tuple[State, ...] = get_args(State)
 
 
 class RunningJob(StrictModel):
@@ -45,8 +40,7 @@ class RunningJob(StrictModel):
     stage: str
     host: str
     place: str
-    """A scheduler's own name for it; empty without one."""
-    executor: str
+    """Slurm's own name for it; empty elsewhere."""
     attempt: int
     seconds: float
     """Since the attempt began."""
@@ -63,7 +57,7 @@ class FailedJob(StrictModel):
     error: str
     log: str
     tail: tuple[str, ...] = ()
-    """Last lines of its log, where they were asked for."""
+    """Last lines of its log."""
 
 
 class SweepStatus(StrictModel):
@@ -78,65 +72,48 @@ class SweepStatus(StrictModel):
     last: float | None = None
     """When a state was last written, in seconds since the epoch."""
     counts: dict[State, int]
-    groups: dict[str, dict[State, int]]
-    """The same by value of an axis."""
     cells: int
     """Cells of the grid that can be run, those that were done before included."""
     ready: int
     """Of those, how many are done."""
     running: tuple[RunningJob, ...]
     failed: tuple[FailedJob, ...]
-    queued: tuple[str, ...] = Field(default=(), exclude=True)
-    """Names of the jobs that have not begun."""
     seconds_left: float | None = None
     """Wall-clock until the rest is done, as many at a time as now; None where nothing runs or nothing is known."""
-    waits: bool = False
-    """Whether jobs wait in a scheduler's queue, or for a sweep that lives."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether anything is still going to happen, as far as can be seen from here."""
-        return any(not job.late for job in self.running) or self.waits
+    moves: bool
+    """Whether anything is still going to happen, as far as can be seen from here."""
 
 
-def sweep_status(
-    folder: SweepFolder, *, by: Axis = "backbone", tails: int = 0, now: float | None = None
-) -> SweepStatus:
+def sweep_status(folder: SweepFolder, *, now: float | None = None) -> SweepStatus:
     """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
-    Jobs are counted by an axis; of a failed job's log, ``tails`` lines are read; ``now`` defaults to the clock's time.
+    ``now`` defaults to the clock's time.
     """
     now = time.time() if now is None else now
-    facts, listed = folder.facts(), folder.jobs()
-    states = folder.states()
+    facts, listed, states = folder.facts(), folder.jobs(), folder.states()
     known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
     shown = {job["name"]: _shown(known.get(job["name"]), facts.started) for job in listed}
-    groups: dict[str, Counter[State]] = defaultdict(Counter)
-    for job in listed:
-        groups[_group(job, by)][shown[job["name"]]] += 1
     counts = Counter(shown.values())
-    queued = [name for name, state in shown.items() if state == "queued"]
     cells = [job["name"] for job in listed if job["until"] == RESULT]
     running = [_running(state, now) for name, state in known.items() if shown[name] == "running"]
+    waits = any(shown[name] == "queued" and state.owned for name, state in known.items())
     return SweepStatus(
-        grid=facts.grid,
+        grid=folder.root.name,
         folder=str(folder.root),
         results=facts.results_dir,
         command=facts.command,
         last=max((state.updated for state in known.values()), default=None),
-        counts={name: counts[name] for name in STATES},
-        groups={name: {state: found[state] for state in STATES} for name, found in sorted(groups.items())},
+        counts={name: counts[name] for name in get_args(State)},
         cells=max(facts.cells, len(cells) + facts.done),
         ready=sum(name in known and known[name].state == "done" for name in cells) + facts.done,
         running=tuple(sorted(running, key=lambda one: -one.seconds)),
         failed=tuple(
-            _failed(folder, state, shown[name], tails)
+            _failed(folder, state, shown[name])
             for name, state in known.items()
             if shown[name] in ("failed", "skipped", "lost")
         ),
-        queued=tuple(queued),
         seconds_left=_seconds_left(listed, known, now),
-        waits=any(name in known and known[name].owned for name in queued),
+        moves=waits or any(not job.late for job in running),
     )
 
 
@@ -177,13 +154,6 @@ def _shown(state: JobState | None, started: float) -> State:
     return state.state
 
 
-def _group(job: Mapping[str, Any], by: Axis) -> str:
-    if by == "stage":
-        return str(job["until"])
-    # A shared stage has the request of any one of the cells that share it.
-    return str(job["request"][by]) if by != "method" or job["until"] == RESULT else "(shared stages)"
-
-
 def _running(state: JobState, now: float) -> RunningJob:
     silent = now - state.updated
     return RunningJob(
@@ -194,18 +164,16 @@ def _running(state: JobState, now: float) -> RunningJob:
     )
 
 
-def _failed(folder: SweepFolder, state: JobState, shown: State, tails: int) -> FailedJob:
+def _failed(folder: SweepFolder, state: JobState, shown: State) -> FailedJob:
     log = folder.log(state.job)
     error = state.error or ("its process is gone" if shown == "lost" else "")
-    end = tuple(tail(log, tails)) if tails and shown != "skipped" else ()
+    end = tuple(tail(log)) if shown != "skipped" else ()
     return FailedJob(job=state.job, state=shown, attempt=state.attempts, error=error, log=str(log), tail=end)
 
 
-Whereabouts = Literal[
-    "there", "damaged", "stale", "running", "queued", "failed", "lost", "skipped", "missing", "impossible"
-]
-"""``there``: gathered. ``damaged``: its result does not match its digests. ``stale``: a result of the cell is there,
-made from something else. ``missing``: nothing is known of it. The others are states of its job."""
+Whereabouts = Literal["there", "damaged", "running", "failed", "lost", "skipped", "missing", "impossible"]
+"""``there``: gathered. ``damaged``: its result does not match its digests. ``missing``, ``impossible``: as in a plan.
+The others are states of its job."""
 
 
 class CollectedCell(StrictModel):
@@ -217,9 +185,6 @@ class CollectedCell(StrictModel):
     """Why it is not there, in a sentence."""
     place: str = ""
     """Folder of its result, relative to this file, with ``/``."""
-    key: str = ""
-    digest: str = ""
-    """blake2b-256 of its ``result.json``."""
     diverged: bool = False
 
 
@@ -231,10 +196,9 @@ class Collected(StrictModel):
     cells: tuple[CollectedCell, ...]
 
     @property
-    def counts(self) -> dict[Whereabouts, int]:
+    def counts(self) -> dict[str, int]:
         """Number of cells by state, without states that no cell is in."""
-        found = Counter(cell.state for cell in self.cells)
-        return {state: found[state] for state in get_args(Whereabouts) if found[state]}
+        return dict(Counter(cell.state for cell in self.cells))
 
     def of(self, *states: Whereabouts) -> tuple[CollectedCell, ...]:
         """The cells in one of these states."""
@@ -244,74 +208,31 @@ class Collected(StrictModel):
 def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Path, progress: Progress) -> Collected:
     """Gather the results of a grid's cells into ``out``, as ``<task>/<backbone>/<method>/…``, with ``collected.json``.
 
-    The sweep, where there is one, explains cells that are not done. Raises UsageError where ``out`` holds another grid,
-    or other content where a result belongs, and then writes nothing; StorageError.
+    The sweep, where there is one, explains cells that are not done. Raises StorageError.
     """
-    _check_grid(out, grid)
-    states = _job_states(sweep)
-    found = [_looked_at(planned, states) for planned in progress.track("looking", cells)]
-    # Two cells of a grid may have the same result.
-    pairs = zip(found, cells, strict=True)
-    results = {out / cell.place: planned.result for cell, planned in pairs if cell.place and planned.result}
-    there = {place for place in results if place.exists()}
-    clashes = [str(place) for place in results if place in there and _content(place) != _content(results[place])]
-    if clashes:
-        raise UsageError(
-            f"{len(clashes)} folders hold other content than the results that belong there: {', '.join(clashes)}",
-            hint="a cell that was run again has other times; remove these folders, or name another one (--out)",
-        )
-    for place in progress.track("copying", [place for place in results if place not in there]):
-        with atomic_folder(place, OPTION) as draft:
-            shutil.copytree(results[place], draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
-            read_record(draft)
+    status = sweep_status(sweep)
+    states = {job.job: ("running", f"{job.stage} on {job.host} {job.late}".strip()) for job in status.running}
+    states |= {job.job: (job.state, job.error.partition("\n")[0]) for job in status.failed}
+    found = []
+    for planned in progress.track("gathering", cells):
+        found.append(cell := _looked_at(planned, states))
+        if planned.result is not None and cell.place and not (out / cell.place).exists():
+            with atomic_folder(out / cell.place, OPTION) as draft:
+                shutil.copytree(planned.result, draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
+                read_record(draft)
     collected = Collected(grid=grid, suite_version=__version__, cells=tuple(found))
     atomic_text(out / FILE, collected.model_dump_json(indent=1) + "\n", OPTION)
     return collected
 
 
-def _check_grid(out: Path, grid: str) -> None:
-    """Raise UsageError where a folder holds what was gathered of another grid, or another kind of file."""
-    path, hint = out / FILE, "name another folder (--out)"
-    try:
-        before = Collected.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return
-    except ValidationError:
-        what = f"the folder has a {FILE} that bench grid collect did not write"
-        raise UsageError(what, where=str(path), hint=hint) from None
-    if before.grid != grid:
-        raise UsageError(f"the folder holds the grid {before.grid!r}", where=str(out), hint=hint)
-
-
-def _job_states(sweep: SweepFolder) -> Mapping[str, tuple[str, str]]:
-    """State and reason by job."""
-    status = sweep_status(sweep)
-    queued = dict.fromkeys(status.queued if status.waits else (), ("queued", ""))
-    running = {
-        job.job: ("running", f"{job.stage or 'starting'} on {job.host} {job.late}".rstrip()) for job in status.running
-    }
-    return queued | running | {job.job: (job.state, job.error.partition("\n")[0]) for job in status.failed}
-
-
 def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> CollectedCell:
-    name, unknown = planned.cell.name, (planned.standing, "")
-    if planned.result is None or planned.standing != "done":
-        state, reason = states.get(name, unknown) if planned.waits else unknown
-        return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason or planned.reason})
+    name, unknown = planned.cell.name, (planned.standing, planned.reason)
+    if planned.result is None:
+        state, reason = states.get(name, unknown) if planned.standing == "missing" else unknown
+        return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason})
     try:
         record = read_record(planned.result)
     except CorruptArtefact as fault:
         return CollectedCell(cell=name, state="damaged", reason=f"{fault.what} ({fault.where})")
-    return CollectedCell(
-        cell=name,
-        state="there",
-        place=result_folder(Path(), record).as_posix(),
-        key=record.key,
-        digest=file_digest(planned.result / RECORD),
-        diverged=record.diverged,
-    )
-
-
-def _content(folder: Path) -> str:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return folder_digest({path.relative_to(folder).as_posix(): file_digest(path) for path in paths})
+    place = result_folder(Path(), record).as_posix()
+    return CollectedCell(cell=name, state="there", place=place, diverged=record.diverged)

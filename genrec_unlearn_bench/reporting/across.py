@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Literal
 
 import numpy as np
@@ -126,7 +127,7 @@ def _scores(block: BlockAnalysis, measure: Measure) -> Mapping[str, float]:
     rows = [row.label for row in block.block.rows if row.kind == "method" and not row.diverged]
     cells = {label: block.cells[label, measure] for label in rows if (label, measure) in block.cells}
     scores = {label: measure.score(cell.mean) for label, cell in cells.items() if cell.mean is not None}
-    return {label: score for label, score in scores.items() if score is not None}
+    return {label: score for label, score in scores.items() if not isnan(score)}
 
 
 def _standings(found: Friedman, labels: Sequence[str], alpha: float) -> tuple[Standing, ...]:

@@ -10,25 +10,84 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.evaluation.metric import Level
+from genrec_unlearn_bench.evaluation.metric import Better, Level
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.families import Difference, Family, Mark, Order, Place, Unmarked, Verdict
 from genrec_unlearn_bench.reporting.measure import GAP, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
-from genrec_unlearn_bench.reporting.statistics.paired import t_interval
+from genrec_unlearn_bench.reporting.statistics.paired import (
+    BoolArray,
+    FloatArray,
+    holm,
+    paired_tests,
+    sign_flip,
+    t_interval,
+)
+from genrec_unlearn_bench.reporting.statistics.ranks import best_set, rank_intervals, second_set, tie_groups
 from genrec_unlearn_bench.reporting.wording import finite
 
-__all__ = ["Analysis", "BlockAnalysis", "Cell", "Difference", "Mark", "Unmarked", "Verdict", "analyse", "analyse_block"]
+LEAST_SEEDS = 2
+"""Fewer are separable from nothing, so that they would be in every best set."""
+SHARE = 3
+"""A marked set holds at most one in so many of the ranked methods: a column that is bold throughout shows nothing."""
 
-FloatArray = NDArray[np.float64]
-UNRANKED = Place()
+
+class Verdict(StrEnum):
+    """Outcome of a test against the baseline."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_SEPARABLE = "not separable"
+    UNDERPOWERED = "underpowered"
+    """Too few seeds for any result to reach alpha."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row minus another, paired by seed; estimate and interval in the measure's unit.
+
+    Attributes:
+        estimate: NaN where no seed was measured for both.
+        p: Two-sided paired t over seeds.
+        p_holm: Corrected over the family.
+        p_sign_flip: Exact sign-flip, from the protocol's number of seeds up.
+        effect: Standardised difference (see ``statistics.paired``); None without variance.
+        exact: The difference is the same in every seed, so that there is no variance to test against.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    n: int
+    p: float | None
+    p_holm: float | None
+    p_sign_flip: float | None
+    effect: float | None
+    exact: bool
+    verdict: Verdict
+
+
+class Mark(StrEnum):
+    """Bold, underlined or plain."""
+
+    BEST = "best"
+    SECOND = "second"
+    PLAIN = "plain"
+
+
+class Unmarked(StrEnum):
+    """Why no best set is marked on a measure."""
+
+    TIED = "no method is separable from the best"
+    LARGE = "more than a third of the methods are not separable from the best"
+    WORSE = "the best set holds a method that is worse than the baseline"
+    UNORDERED = "a method outside the best set has a better mean than one in it"
 
 
 @dataclass(frozen=True)
@@ -37,7 +96,7 @@ class Cell:
 
     Attributes:
         mean, sd, low, high: Over seeds; sd from two seeds up, low and high the t interval. None = not measured.
-        seeds: Value by seed, in the order of ``BlockAnalysis.seeds``; None where there is none.
+        seeds: Value by seed, in the order of ``Block.seeds``; None where there is none.
         rank: Interval of ranks, 1 = best; None for rows that are not ranked, where the tests leave every rank open, and
             where all rows have the same interval.
         letters: Rows that share a letter are not separable (primary measures alone).
@@ -105,7 +164,7 @@ def analyse(
     protocol: StatisticsProtocol,
     *,
     measures: Sequence[Measure],
-    primary: Sequence[Measure] | None = None,
+    primary: Sequence[Measure] = (),
     baseline: str | None = None,
     untested: frozenset[Measure] = frozenset(),
 ) -> Analysis:
@@ -118,38 +177,33 @@ def analyse(
         baseline: Label of the row to test against; the protocol's where none is given. A block without such a row
             has no tests against it.
     """
-    chosen = primary if primary is not None else protocol.measures(protocol.primary)
-    options: dict[str, Any] = {
-        "measures": tuple(dict.fromkeys((*chosen, *measures))),
-        "primary": chosen,
-        "baseline": baseline or protocol.baseline,
-        "untested": untested,
-    }
-    return Analysis(board, protocol, tuple(analyse_block(block, protocol, **options) for block in board.blocks))
+    chosen = primary or protocol.measures(protocol.primary)
+    shown = tuple(dict.fromkeys((*chosen, *measures)))
+    blocks = [analyse_block(one, protocol, shown, chosen, baseline=baseline, untested=untested) for one in board.blocks]
+    return Analysis(board, protocol, tuple(blocks))
 
 
 def analyse_block(
     block: Block,
     protocol: StatisticsProtocol,
-    *,
-    measures: Sequence[Measure],
+    shown: Sequence[Measure],
     primary: Sequence[Measure],
-    baseline: str,
+    *,
+    baseline: str | None = None,
     untested: frozenset[Measure] = frozenset(),
 ) -> BlockAnalysis:
     """One block; see ``analyse``."""
-    shown = tuple(measures)
     values = np.stack([block.values(measure) for measure in shown])
-    base = next((i for i, row in enumerate(block.rows) if row.label == baseline), None)
+    base = next((i for i, row in enumerate(block.rows) if row.label == (baseline or protocol.baseline)), None)
     ranked = [i for i, row in enumerate(block.rows) if row.kind == "method" and not row.diverged]
     confirmatory = [i for i, m in enumerate(shown) if m in primary]
     exploratory = [i for i, m in enumerate(shown) if m not in primary and m not in untested]
     differences: dict[tuple[int, int], Difference] = {}
-    orders: dict[int, Order] = {}
-    for members in (confirmatory, exploratory):
-        family = Family(values, shown, members, ranked, protocol)
-        differences |= family.against(base)
-        orders |= family.orders(differences, letters=members is confirmatory)
+    orders: dict[int, _Order] = {}
+    for family in (confirmatory, exploratory):
+        differences |= _against(values, shown, family, ranked, base, protocol)
+        worse = {place for place, found in differences.items() if found.verdict is Verdict.WORSE}
+        orders |= _orders(values, shown, family, ranked, worse, protocol.alpha, letters=family is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
     margins = [equivalence_margin(block, measure, protocol) for measure in shown]
     by_row = values.reshape(-1, values.shape[-1])
@@ -157,32 +211,22 @@ def analyse_block(
     numbers = zip(summary.mean, summary.sd, summary.low, summary.high, summary.n, by_row.tolist(), strict=True)
     cells: dict[tuple[str, Measure], Cell] = {}
     for m, measure in enumerate(shown):
-        likeness = _equivalences(values[m], oracle, margins[m])
-        places = orders[m].places if m in orders else {}
+        allowed = margins[m]
+        likeness = tosts(values[m] - values[m, oracle], allowed) if oracle is not None and allowed is not None else ()
         for r, row in enumerate(block.rows):
             mean, sd, low, high, n, seeds = next(numbers)
-            place = places.get(r, UNRANKED)
-            cells[row.label, measure] = Cell(
-                mean=finite(mean),
-                sd=finite(sd),
-                low=finite(low),
-                high=finite(high),
-                n=int(n),
-                seeds=tuple(map(finite, seeds)),
-                mark=place.mark,
-                rank=place.rank,
-                letters=place.letters,
-                difference=differences.get((m, r)),
-                equivalence=likeness.get(r),
-            )
-    tests = sum(difference.p is not None for (m, _), difference in differences.items() if m in confirmatory)
+            place = orders[m].places.get(r, _Place()) if m in orders else _Place()
+            # To the oracle, for all that share a seed with it.
+            equal = likeness[r] if likeness and r != oracle and likeness[r].n else None
+            summed = (finite(mean), finite(sd), finite(low), finite(high), int(n), tuple(map(finite, seeds)))
+            cells[row.label, measure] = Cell(*summed, *place, differences.get((m, r)), equal)
     return BlockAnalysis(
         block=block,
         baseline=block.rows[base] if base is not None else None,
         primary=tuple(shown[m] for m in confirmatory),
-        measures=shown,
+        measures=tuple(shown),
         cells=cells,
-        against_baseline=tests,
+        against_baseline=sum(found.p is not None for (m, _), found in differences.items() if m in confirmatory),
         pairs=sum(orders[m].tests for m in confirmatory if m in orders),
         unmarked={shown[m]: order.unmarked for m, order in orders.items()},
         margins=dict(zip(shown, margins, strict=True)),
@@ -205,9 +249,151 @@ def equivalence_margin(block: Block, measure: Measure, protocol: StatisticsProto
     return margin(values, quantile=protocol.equivalence_quantile, resolution=step)
 
 
-def _equivalences(values: FloatArray, oracle: int | None, allowed: float | None) -> dict[int, Equivalence]:
-    """By row, for all that share a seed with the oracle's."""
-    if oracle is None or allowed is None:
+def paired_differences(
+    first: FloatArray, second: FloatArray, measures: Sequence[Measure], protocol: StatisticsProtocol
+) -> tuple[Difference, ...]:
+    """K differences between two rows, corrected as one family.
+
+    Tested is what the verdict says: for a measure that is best near the oracle, the distance and not the sign. A
+    measure without a better side is tested on the difference itself, and its verdict is never better or worse.
+
+    Args:
+        first, second: [K, S] values by seed; NaN = not measured.
+        measures: [K] of each row of these.
+    """
+    gains = np.array(first - second)
+    for i, measure in enumerate(measures):
+        if measure.better is not Better.NONE:
+            gains[i] = measure.score(first[i]) - measure.score(second[i])
+    shown = paired_tests(first - second, confidence=protocol.confidence)
+    tests = paired_tests(gains)
+    corrected = holm(tests.p)
+    flips = sign_flip(np.where((tests.n >= protocol.sign_flip_from)[:, None], gains, np.nan))
+    out = []
+    for i, measure in enumerate(measures):
+        # Without variance p is the sign-flip's smallest, which few seeds cannot bring below alpha.
+        if tests.n[i] < 2 or (tests.exact[i] and tests.p[i] > protocol.alpha):
+            verdict = Verdict.UNDERPOWERED
+        elif not corrected[i] <= protocol.alpha or measure.better is Better.NONE:
+            verdict = Verdict.NOT_SEPARABLE
+        else:
+            verdict = Verdict.BETTER if tests.estimate[i] > 0 else Verdict.WORSE
+        p, p_holm, p_sign_flip = map(finite, (tests.p[i], corrected[i], flips[i]))
+        low, high, effect = map(finite, (shown.low[i], shown.high[i], shown.effect[i]))
+        estimate, n, exact = float(shown.estimate[i]), int(tests.n[i]), bool(tests.exact[i])
+        out.append(Difference(estimate, low, high, n, p, p_holm, p_sign_flip, effect, exact, verdict))
+    return tuple(out)
+
+
+def _against(
+    values: FloatArray,
+    measures: Sequence[Measure],
+    family: Sequence[int],
+    ranked: Sequence[int],
+    base: int | None,
+    protocol: StatisticsProtocol,
+) -> dict[tuple[int, int], Difference]:
+    """Differences from the baseline's row by (measure, row), corrected over rows × measures of a family.
+
+    Measures without a direction are not tested. ``values``: [measures, rows, seeds] of the whole block.
+    """
+    tested = [m for m in family if measures[m].better is not Better.NONE]
+    places = [(m, r) for m in tested for r in ranked if r != base]
+    if base is None or not places:
         return {}
-    found = tosts(values - values[oracle], allowed)
-    return {row: each for row, each in enumerate(found) if row != oracle and each.n}
+    m, r = np.transpose(places)
+    found = paired_differences(values[m, r], values[m, base], [measures[i] for i in m], protocol)
+    return {place: difference for place, difference in zip(places, found, strict=True) if difference.n}
+
+
+class _Place(NamedTuple):
+    """Mark, ranks and letters of one row."""
+
+    mark: Mark = Mark.PLAIN
+    rank: tuple[int, int] | None = None
+    letters: str = ""
+
+
+class _Order(NamedTuple):
+    """Order of the ranked rows on one measure, and why no row is marked; None where the best set is."""
+
+    places: Mapping[int, _Place]
+    tests: int
+    unmarked: Unmarked | None
+
+
+def _orders(
+    values: FloatArray,
+    measures: Sequence[Measure],
+    family: Sequence[int],
+    ranked: Sequence[int],
+    worse: set[tuple[int, int]],
+    alpha: float,
+    *,
+    letters: bool,
+) -> dict[int, _Order]:
+    """The order by measure, from all pairs of rows that were measured, corrected over pairs × measures.
+
+    No set with a row in it that is ``worse`` than the baseline, by (measure, row), is marked.
+    """
+    turned = {m: measures[m].score(values[m]) for m in family}
+    present = {m: [r for r in ranked if np.isfinite(turned[m][r]).any()] for m in family}
+    present = {m: rows for m, rows in present.items() if rows}
+    pairs = {m: np.triu_indices(len(rows), 1) for m, rows in present.items()}
+    differences = [turned[m][rows][pairs[m][0]] - turned[m][rows][pairs[m][1]] for m, rows in present.items()]
+    if not differences:
+        return {}
+    tests = paired_tests(np.concatenate(differences))
+    p, estimates = holm(tests.p), tests.estimate
+    out = {}
+    begin = 0
+    for m, rows in present.items():
+        here = slice(begin, begin + len(pairs[m][0]))
+        begin = here.stop
+        better = np.zeros((len(rows), len(rows)), dtype=np.bool_)
+        significant = p[here] <= alpha
+        better[pairs[m]] = significant & (estimates[here] > 0)
+        better[pairs[m][::-1]] = significant & (estimates[here] < 0)
+        means = np.array([_mean(turned[m][r]) for r in rows])
+        below = np.array([(m, r) in worse for r in rows])
+        out[m] = _order(rows, means, better, below, int(np.isfinite(p[here]).sum()), letters=letters)
+    return out
+
+
+def _order(
+    rows: Sequence[int], means: FloatArray, better: BoolArray, worse: BoolArray, tests: int, *, letters: bool
+) -> _Order:
+    ranks = [(int(first), int(last)) for first, last in rank_intervals(better)]
+    names = tie_groups(better | better.T) if letters else ("",) * len(rows)
+    # Ranks or letters that all rows share are not shown.
+    ranked, grouped = len(set(ranks)) > 1, len(set(names)) > 1
+    best, second = best_set(means, better), second_set(means, better)
+    measured = np.isfinite(means)
+    unmarked = _unmarked(best, measured & ~best, means, worse)
+    if unmarked or _unmarked(second, measured & ~best & ~second, means, worse):
+        second = np.zeros_like(second)
+    if unmarked:
+        best = np.zeros_like(best)
+    places = {}
+    for i, row in enumerate(rows):
+        mark = Mark.BEST if best[i] else Mark.SECOND if second[i] else Mark.PLAIN
+        rank = ranks[i] if ranked and ranks[i] != (1, len(rows)) else None
+        places[row] = _Place(mark, rank, names[i] if grouped else "")
+    return _Order(places, tests, unmarked)
+
+
+def _unmarked(chosen: BoolArray, others: BoolArray, means: FloatArray, worse: BoolArray) -> Unmarked | None:
+    """Why a set is not marked; None where it is."""
+    if not others.any() or not chosen.any():
+        return Unmarked.TIED
+    if SHARE * chosen.sum() > np.isfinite(means).sum():
+        return Unmarked.LARGE
+    if (chosen & worse).any():
+        return Unmarked.WORSE
+    return Unmarked.UNORDERED if means[chosen].min() < means[others].max() else None
+
+
+def _mean(values: FloatArray) -> float:
+    """Over the seeds that were measured; NaN, which is in no set, where these are too few."""
+    measured = values[np.isfinite(values)]
+    return float(measured.mean()) if len(measured) >= LEAST_SEEDS else float("nan")

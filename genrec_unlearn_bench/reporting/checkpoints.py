@@ -25,6 +25,7 @@ from genrec_unlearn_bench.reporting.comparisons import SCHEMA_VERSION, PairedBlo
 from genrec_unlearn_bench.reporting.formats.grid import plain_grid
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.statistics.paired import FloatArray
 from genrec_unlearn_bench.reporting.statistics.users import CLAIM, UserComparison, compare_users
 from genrec_unlearn_bench.reporting.tables import decimals
 from genrec_unlearn_bench.reporting.wording import fields, p_text, six, visible
@@ -33,17 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-FloatArray = NDArray[np.float64]
-
-_SIMILARITIES = {
-    "similarity.first": "first_similarity",
-    "similarity.mean@10": "mean_similarity",
-    "similarity.first.scrubbed": "first_similarity_scrubbed",
-    "similarity.mean@10.scrubbed": "mean_similarity_scrubbed",
-}
 _EXPOSED = tuple(f"{family}.{name}" for family in ("worst-case", "exposed") for name in ("hr@10", "ndcg@10"))
-USER_METRICS = (*RANK_METRICS, *_SIMILARITIES, "concept-rate@10", *_EXPOSED)
-"""Metrics that have one value for each test example in the per-user table."""
+USER_METRICS = (*RANK_METRICS, *_EXPOSED)
+"""Metrics of lists, which have a value for each test example in the per-user table."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +53,12 @@ class CheckpointPair:
 
 def user_values(block: UserBlock, metric: str) -> FloatArray:
     """[M] one of ``USER_METRICS`` for each test example, NaN where it was not measured."""
-    if metric in RANK_METRICS:
-        return RANK_METRICS[metric](block.integers("rank"))
-    if metric in _EXPOSED:
-        return exposed_values(block, metric)
-    if metric in _SIMILARITIES:
-        return block.numbers(_SIMILARITIES[metric])
-    filled = block.integers("n_list")
-    return np.where(filled > 0, block.integers("concept_in_list") / np.maximum(filled, 1), np.nan)
+    return exposed_values(block, metric) if metric in _EXPOSED else RANK_METRICS[metric](block.integers("rank"))
 
 
 def compare_checkpoints(
     pair: PairedBlock, protocol: StatisticsProtocol, *, seeds: Sequence[int] = ()
-) -> tuple[CheckpointPair, ...]:
+) -> list[CheckpointPair]:
     """The checkpoints of some seeds, or of all that both rows have, on every measure of a compared pair of rows.
 
     Raises UsageError for a measure without user values and a seed that is not shared, DataMissing where a run has no
@@ -80,12 +66,9 @@ def compare_checkpoints(
     """
     first, second, key = pair.first, pair.second, pair.block.key
     measures = [each.measure for each in pair.measures]
-    for measure in measures:
-        if measure.metric not in USER_METRICS:
-            raise UsageError(
-                f"{measure.metric!r} has no value for each user that two checkpoints could be compared on",
-                hint=f"take one of {', '.join(USER_METRICS)}, or leave out --users",
-            )
+    if unfit := [measure.metric for measure in measures if measure.metric not in USER_METRICS]:
+        hint = f"take {', '.join(USER_METRICS)}, or leave out --users"
+        raise UsageError(f"{unfit[0]!r} has no value for each user that checkpoints are compared on", hint=hint)
     shared = [s for s in first.results if s in second.results and s not in (*first.diverged, *second.diverged)]
     absent = [seed for seed in seeds if seed not in shared]
     if absent or not shared:
@@ -94,18 +77,17 @@ def compare_checkpoints(
             f" in {key.title}",
             hint=f"shared seeds: {', '.join(map(str, shared)) or 'none'}",
         )
-    out: list[CheckpointPair] = []
+    out = []
     for seed in seeds or shared:
         tables = [_table(row, seed) for row in (first, second)]
         for measure in measures:
-            # The rows of a group at a beam, in the order of the test examples.
-            rows = [
-                table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)] for table in tables
-            ]
-            one, two = (
-                UserBlock(measure.group, measure.beam or 0, part.sort_values("example", kind="stable")) for part in rows
-            )
-            _check_same(one, two, measure, key)
+            one, two = (_block(table, measure) for table in tables)
+            if not np.array_equal(_examples(one), _examples(two)):
+                raise CorruptArtefact(
+                    f"the two tables are not of the same test examples for {measure.text}",
+                    where=key.title,
+                    hint="compare runs of the same task and dataset",
+                )
             found = compare_users(
                 user_values(one, measure.metric),
                 user_values(two, measure.metric),
@@ -115,7 +97,7 @@ def compare_checkpoints(
                 confidence=protocol.confidence,
             )
             out.append(CheckpointPair(key, seed, measure, first.label, second.label, found))
-    return tuple(out)
+    return out
 
 
 def _table(row: Row, seed: int) -> pd.DataFrame:
@@ -130,25 +112,17 @@ def _table(row: Row, seed: int) -> pd.DataFrame:
     return read_per_user(path)
 
 
-def _check_same(one: UserBlock, two: UserBlock, measure: Measure, key: BlockKey) -> None:
-    """Refuse rows of different test examples. A published table has other numbers for users and no targets."""
+def _block(table: pd.DataFrame, measure: Measure) -> UserBlock:
+    """The rows of a measure's group and beam, in the order of the test examples."""
+    rows = table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)]
+    return UserBlock(measure.group, measure.beam or 0, rows.sort_values("example", kind="stable"))
+
+
+def _examples(block: UserBlock) -> NDArray[np.int64]:
+    """[2, M] test examples, and users by first appearance: a published table has other numbers for them."""
     import pandas as pd
 
-    hidden = any(bool((block.integers("target") < 0).all()) for block in (one, two))
-    # Users by order of first appearance, whatever they are called.
-    first_users, second_users = (pd.factorize(block.integers("user"))[0] for block in (one, two))
-    same = {
-        "examples": np.array_equal(one.integers("example"), two.integers("example")),
-        "users": np.array_equal(first_users, second_users),
-        "targets": hidden or np.array_equal(one.integers("target"), two.integers("target")),
-    }
-    differing = [name for name, equal in same.items() if not equal]
-    if differing:
-        raise CorruptArtefact(
-            f"the two tables are not of the same test examples: other {' and '.join(differing)} for {measure.text}",
-            where=key.title,
-            hint="compare runs of the same task and dataset",
-        )
+    return np.stack([block.integers("example"), pd.factorize(block.integers("user"))[0]])
 
 
 def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol) -> dict[str, Any]:
@@ -161,13 +135,10 @@ def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol
         "comparisons": [
             {
                 **names_of(pair.key),
-                "seed": pair.seed,
+                **fields(pair, "seed", "first", "second"),
                 "measure": pair.measure.text,
-                "first": pair.first,
-                "second": pair.second,
                 "difference": six(pair.found.estimate),
-                **fields(pair.found, "low", "high", "p"),
-                **{name: getattr(pair.found, name) for name in ("rows", "users", "permutations")},
+                **fields(pair.found, "low", "high", "p", "rows", "users", "permutations"),
             }
             for pair in found
         ],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,17 +15,16 @@ from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin
+from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin, paired_differences
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.comparisons import interval_text
-from genrec_unlearn_bench.reporting.families import paired_differences
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics import equivalence
 from genrec_unlearn_bench.reporting.statistics.equivalence import tosts
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.reporting.tables import decimals
-from genrec_unlearn_bench.reporting.wording import bare, fixed, listed, p_text
+from genrec_unlearn_bench.reporting.wording import bare, fixed, leaderboard_text, listed, p_text
 
 BEAM = 10
 """Of list metrics that name none: the paper's."""
@@ -147,8 +145,6 @@ class Claim(StrictModel):
     """What no record holds, without which it cannot be said to hold."""
     tasks: tuple[str, ...] = ("industrial-brand", "sports-brand", "toys-brand")
     backbones: tuple[str, ...] = ("mor", "letter", "tiger", "p5sid", "etegrec")
-    beside: tuple[str, ...] = ("demo-brand",)
-    """Tasks whose blocks are shown where no block of the claim is, and decide nothing."""
     scale: Literal["small", "paper"] = "paper"
     """Smallest scale at which its blocks can show that it holds."""
     commands: tuple[str, ...] = ("bench grid run paper-main",)
@@ -174,8 +170,7 @@ class Claims(StrictModel):
 @cache
 def paper_claims() -> Claims:
     """The claims that ship with the package."""
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "claims.yaml"
-    return parse_yaml(Claims, file.read_text(encoding="utf-8"), where="leaderboard/claims.yaml")
+    return parse_yaml(Claims, leaderboard_text("claims.yaml"), where="leaderboard/claims.yaml")
 
 
 LIKE = (equivalence.Verdict.EQUIVALENT, equivalence.Verdict.IDENTICAL)
@@ -190,17 +185,22 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A rule in one block: in a line, the numbers behind it, the rows by their names in the rule.
+class Evidence:
+    """What a rule came to in one block.
 
-    ``lacking``: names of rows that are missing or have too few seeds.
+    Attributes:
+        short: In a line; ``lines`` are the numbers behind it.
+        rows: By their names in the rule.
+        lacking: Names of rows that are missing or have too few seeds.
     """
 
+    rule: Rule
+    block: Block
     outcome: Outcome
     short: str
-    lines: tuple[str, ...] = ()
-    rows: Mapping[str, Row] = field(default_factory=dict)
-    lacking: tuple[str, ...] = ()
+    lines: tuple[str, ...]
+    rows: Mapping[str, Row]
+    lacking: tuple[str, ...]
 
 
 class _Side(StrEnum):
@@ -216,47 +216,38 @@ class _Side(StrEnum):
     FEW = "not tested against {}"
 
 
-def names_in(rule: Rule) -> tuple[str, ...]:
-    """Every row that a rule names."""
+def rows_of(rule: Rule, block: Block, claims: Claims) -> dict[str, Row | None]:
+    """The suite's own row of every name in a rule; None where there is none, or several that it does not tell apart."""
     others = rule.against if isinstance(rule, Compare) else (rule.against,)
-    return tuple(dict.fromkeys(name for name in (rule.row, *others) if name))
+    out: dict[str, Row | None] = {name: None for name in (rule.row, *others) if name}
+    for name in out:
+        choice = claims.rows.get(name, RowChoice(method=(name,)))
+        for method in choice.method:
+            own = [row for row in block.rows if row.method == method and not row.first.source.name]
+            found = [row for row in own if choice.config.items() <= json.loads(row.first.method_config).items()]
+            if len(found) == 1:
+                out[name] = found[0]
+                break
+    return out
 
 
-def find_row(block: Block, name: str, claims: Claims) -> Row | None:
-    """The suite's own row of a name; None where there is none, or several that the name does not tell apart."""
-    choice = claims.rows.get(name, RowChoice(method=(name,)))
-    for method in choice.method:
-        own = [row for row in block.rows if row.method == method and not row.first.source.name]
-        found = [row for row in own if choice.config.items() <= json.loads(row.first.method_config).items()]
-        if len(found) == 1:
-            return found[0]
-    return None
-
-
-def complete_rows(rule: Rule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> int:
-    """How many of a rule's rows have the seeds that it needs."""
-    found = [find_row(block, name, claims) for name in names_in(rule)]
-    return sum(row is not None and len(row.results) >= protocol.seeds for row in found)
-
-
-def apply_rule(rule: Rule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> Finding:
+def apply_rule(rule: Rule, block: Block, claims: Claims, protocol: StatisticsProtocol) -> Evidence:
     """A rule in a block, on the rows that are there; one that is missing leaves open what the others do not refute."""
-    found = {name: row for name in names_in(rule) if (row := find_row(block, name, claims)) is not None}
-    needed = protocol.seeds
-    lacking = tuple(name for name in names_in(rule) if name not in found or len(found[name].results) < needed)
-    if rule.row not in found:
-        return Finding(Outcome.OPEN, _counts_text(found, lacking, needed), (), found, lacking)
-    if isinstance(rule, Compare):
-        outcome, short, lines = _compare(rule, block, found, protocol)
-    else:
-        outcome, short, lines = _interval(rule, block, found, protocol)
-    if outcome is Outcome.HOLDS and any(name not in found for name in lacking):
+    named, needed = rows_of(rule, block, claims), protocol.seeds
+    found = {name: row for name, row in named.items() if row is not None}
+    lacking = tuple(name for name, row in named.items() if row is None or len(row.results) < needed)
+    answer: Answer = (Outcome.OPEN, "", ())
+    if rule.row in found:
+        given = (block, found, protocol)
+        answer = _compare(rule, *given) if isinstance(rule, Compare) else _interval(rule, *given)
+    outcome, short, lines = answer
+    if outcome is Outcome.HOLDS and len(found) < len(named):
         outcome = Outcome.OPEN
-    missing = [_counts_text(found, lacking, needed)] if lacking else []
-    device = found[rule.row].first.environment.device
-    if rule.device and not device.startswith(rule.device):
-        outcome, missing = Outcome.OPEN, [*missing, f"run on {device}, only {rule.device} counts"]
-    return Finding(outcome, "; ".join(part for part in (short, *missing) if part), lines, found, lacking)
+    texts = [short, _counts_text(found, lacking, needed)]
+    device = found[rule.row].first.environment.device if rule.row in found else rule.device
+    if not device.startswith(rule.device):
+        outcome, texts = Outcome.OPEN, [*texts, f"run on {device}, only {rule.device} counts"]
+    return Evidence(rule, block, outcome, "; ".join(filter(None, texts)), lines, found, lacking)
 
 
 def _counts_text(found: Mapping[str, Row], lacking: Sequence[str], needed: int) -> str:

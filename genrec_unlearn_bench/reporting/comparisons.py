@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
-from genrec_unlearn_bench.reporting.analysis import Cell, Verdict, analyse_block
+from genrec_unlearn_bench.reporting.analysis import Cell, Difference, Verdict, analyse_block, paired_differences
 from genrec_unlearn_bench.reporting.board import Block, BlockKey, Board, Row
-from genrec_unlearn_bench.reporting.families import Difference, paired_differences
 from genrec_unlearn_bench.reporting.formats.grid import plain_grid, print_sentences
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -98,7 +97,7 @@ def compare_rows(
     block: Block, first: Row, second: Row, measures: Sequence[Measure], protocol: StatisticsProtocol
 ) -> PairedBlock:
     """Compare two rows of a block, as ``find_pair`` gives them."""
-    analysis = analyse_block(block, protocol, measures=measures, primary=measures, baseline=protocol.baseline)
+    analysis = analyse_block(block, protocol, measures, measures)
     values = np.stack([block.values(measure) for measure in measures])
     ours, theirs = values[:, block.rows.index(first)], values[:, block.rows.index(second)]
     found = paired_differences(ours, theirs, measures, protocol)

@@ -71,8 +71,7 @@ def document(
 
     Args:
         brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
-            seed, p before correction, effect sizes, notes of runs, configurations of backbones, and those of methods
-            in the ruleset ``fixed``.
+            seed, p before correction, effect sizes, notes of runs and configurations of backbones.
     """
     protocol = tables[0].protocol
     layouts: dict[BlockKey, list[_Layout]] = {}
@@ -249,7 +248,7 @@ def _row(row: Row, found: Verdicts, *, front: bool, brief: bool) -> dict[str, An
         "badge": source.badge_text,
         "order": [plain(round(float(number), 4)) for number in found.order],
         "point": rounded({"gap": found.gap, "kept": found.kept, "front": front}),
-        "config": None if brief and first.ruleset == "fixed" else json.loads(first.method_config),
+        "config": json.loads(first.method_config),
         "command": first.command,
         "runs": [_run(run, brief=brief) for run in row.results.values()],
     }

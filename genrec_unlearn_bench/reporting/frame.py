@@ -1,23 +1,23 @@
-"""Results as a data frame, one row a measured value (tidy) or one row a cell (wide); and filters by column."""
+"""Results as a data frame, one row a measured value (tidy) or one row a cell (wide)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.results import Result, result_of
-from genrec_unlearn_bench.reporting.selection import chosen, unknown_names
+from genrec_unlearn_bench.reporting.selection import CELL_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from genrec_unlearn_bench.pipeline.results import FinishedRun
 
-CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
 VALUE_COLUMNS = ("metric", "group", "beam", "value", "n", "better")
 RECORD_COLUMNS = ("diverged", "submission", "badge", "key", "created", "suite_version", "protocol_version", "folder")
 COLUMNS = (*CELL_COLUMNS, *VALUE_COLUMNS, *RECORD_COLUMNS)
@@ -57,30 +57,6 @@ class Filters(TypedDict, total=False):
     requests: OneOrMore
 
 
-def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Result, ...]:
-    """The results that have one of the values in every named column.
-
-    Raises:
-        UnknownName: No such column, or a value that no result has.
-        DataMissing: Each value exists, but no result has all of them.
-    """
-    every = kept = tuple(results)
-    for column, values in filters.items():
-        if column not in CELL_COLUMNS:
-            raise UnknownName("filter", column, CELL_COLUMNS)
-        patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
-        for fault in unknown_names(column, patterns, {_text(result, column) for result in every}):
-            raise fault
-        kept = tuple(result for result in kept if chosen(_text(result, column), patterns))
-    if every and not kept:
-        raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
-    return kept
-
-
-def _text(result: Result, column: str) -> str:
-    return str(getattr(result, "backbone_label" if column == "backbone" else column))
-
-
 def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFrame:
     """Results as a data frame with the columns ``COLUMNS``; values that could not be measured are NaN.
 
@@ -89,7 +65,6 @@ def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFr
     """
     import pandas as pd
 
-    better: dict[Measure, str] = {}
     rows: list[Any] = []
     for result in results:
         cell = [result.backbone_label if name == "backbone" else getattr(result, name) for name in CELL_COLUMNS]
@@ -100,10 +75,8 @@ def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFr
             rows.append(dict(zip((*CELL_COLUMNS, *RECORD_COLUMNS), (*cell, *record), strict=True)) | values)
             continue
         for measure, value in result.values.items():
-            if measure not in better:
-                better[measure] = _better(measure)
             n = result.examples.get(measure)
-            rows.append((*cell, measure.metric, measure.group.value, measure.beam, value, n, better[measure], *record))
+            rows.append((*cell, measure.metric, measure.group.value, measure.beam, value, n, _better(measure), *record))
     if wide:
         found = pd.DataFrame(rows)
         measured = [name for name in found.columns if name not in (*CELL_COLUMNS, *RECORD_COLUMNS)]
@@ -130,6 +103,7 @@ def write_parquet(results: Sequence[Result], folder: Path) -> int:
     return len(frame)
 
 
+@cache
 def _better(measure: Measure) -> str:
     try:
         return measure.better.value

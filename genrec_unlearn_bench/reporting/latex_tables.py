@@ -9,8 +9,7 @@ Deterministic: the same tables give the same bytes. Whatever comes from records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -19,7 +18,6 @@ from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
-from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
@@ -41,13 +39,10 @@ PACKAGES = ("booktabs", "adjustbox")
 """What a document has to load."""
 LINES = 50
 """Lines of one float; scaled down, these and their notes fit a page."""
-WIDEST = 190.0
-"""Characters of one float. At a text width of 400 pt this many are set at half the size of the text around."""
-ONE_COLUMN = 75.0
-"""Characters from which a table spans both columns of a two-column page."""
-NAME_WIDTH = 24.0
-GAP = 2.5
-"""Characters between two measures."""
+MEASURES = 14
+"""Of one float: at a text width of 400 pt so many are set at half the size of the text around."""
+ONE_COLUMN = 3
+"""Measures up to which a table stands in one column of a two-column page."""
 TITLE_WIDTH = 9
 """Characters from which a title with a space in it is broken in two."""
 CELLS = 3
@@ -55,8 +50,6 @@ CELLS = 3
 FORMAT = r"r@{\,}r@{}l"
 _SIGNS = {Verdict.BETTER: "+", Verdict.WORSE: "-"}
 _FONTS = {Mark.BEST: r"\gubbest{%s}", Mark.SECOND: r"\gubsecond{%s}", Mark.PLAIN: "%s"}
-_BROKEN = r"\rlap{\textsuperscript{!}}"
-"""Takes no room, so that the digits of a column stay below each other."""
 _ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
 _UNITS = {"seconds": "s", "MiB": "MiB"}
 
@@ -74,23 +67,15 @@ def template(name: str) -> Template:
     return _environment().get_template(name)
 
 
-def render_latex(
-    tables: Sequence[Table],
-    *,
-    standalone: bool = False,
-    reported: Sequence[Beside] | None = None,
-) -> str:
+def render_latex(tables: Sequence[Table], *, standalone: bool = False) -> str:
     """All tables, one float or more for each.
 
     Args:
         tables: Of one call of ``make_tables``.
         standalone: A whole document: tables, the paragraph on the statistics, and the bibliography, which it writes
             beside itself as ``<job name>.bib`` when it is compiled.
-        reported: A paper's numbers beside ours (``beside(tables)``), as further tables; none where it is None.
     """
     floats = [text for table in tables for text in _floats(table)]
-    for block in dict.fromkeys(pair.block for pair in reported or ()):
-        floats.append(_reported_float(block, [pair for pair in reported or () if pair.block == block]))
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     return template("document.tex").render(
@@ -101,108 +86,64 @@ def render_latex(
     )
 
 
-def _reported_float(block: str, found: Sequence[Beside]) -> str:
-    titles = list(dict.fromkeys(pair.title for pair in found))
-    cells: dict[str, dict[str, str]] = {}
-    for pair in found:
-        # The paper prints three places; more would be invented.
-        reported = fixed(pair.reported, 3) + (_BROKEN if pair.mark else "")
-        ours = fixed(pair.ours, pair.decimals) if pair.ours is not None else "--"
-        cells.setdefault(pair.method, {})[pair.title] = f"{reported} & {ours}"
-    return template("reported.tex").render(
-        environment="table*" if len(titles) > 3 else "table",
-        caption=f"Reported numbers beside ours: {escape(block)}.",
-        short=f"Reported beside ours: {escape(block)}",
-        label=f"tab:reported-{label(block)}",
-        again=False,
-        columns="l" + "rr" * len(titles),
-        titles=[escape(title) for title in titles],
-        rows={escape(name): [row.get(title, "-- & --") for title in titles] for name, row in cells.items()},
-        notes=" ".join(escape(note) for note in beside_notes(found)),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Page:
+class Page(NamedTuple):
     """One float of a table.
 
     Attributes:
-        width: Characters of its lines, roughly.
         sections: With all of the table's entries; ``columns`` says which are shown.
         continued: Whether the first section began on an earlier page.
     """
 
     columns: tuple[Column, ...]
-    width: float
     sections: tuple[Section, ...]
     continued: bool
-    number: int
-    total: int
 
 
-def pages_of(table: Table) -> tuple[Page, ...]:
+def pages_of(table: Table) -> list[Page]:
     """The floats of a table, the lines of one part of its columns after the other."""
-    widths = {
-        column: _width(column, [line.entries[place] for section in table.sections for line in section.lines])
-        for place, column in enumerate(table.columns)
-    }
-
-    def cut(most: float) -> list[list[Column]]:
-        return _parts(_groups(table.columns), widths.__getitem__, most, NAME_WIDTH)
-
-    wide, widest = cut(WIDEST), WIDEST
-    # As many parts as are needed, and these of about one width.
-    while len(narrower := cut(widest - 4.0)) == len(wide) > 1:
-        wide, widest = narrower, widest - 4.0
-    lines = [[(section, line) for line in section.lines] for section in table.sections]
-    parts = [(columns, rows) for columns in wide for rows in _parts(lines, lambda _: 1, LINES)]
-    out = []
-    for number, (columns, rows) in enumerate(parts, start=1):
-        groups = groupby(rows, lambda row: row[0].title)
-        sections = tuple(Section(title, tuple(line for _, line in members)) for title, members in groups)
-        width = NAME_WIDTH + sum(widths[column] for column in columns)
-        continued = rows[0][1] is not rows[0][0].lines[0]
-        out.append(Page(tuple(columns), width, sections, continued, number, len(parts)))
-    return tuple(out)
+    groups, most = _groups(table.columns), MEASURES
+    wide = _parts(groups, most)
+    # As many parts as are needed, and these of about one size.
+    while len(narrower := _parts(groups, most - 1)) == len(wide) > 1:
+        wide, most = narrower, most - 1
+    lines = _parts([[(section.title, line) for line in section.lines] for section in table.sections], LINES)
+    begins = {id(section.lines[0]) for section in table.sections}
+    return [
+        Page(
+            tuple(columns),
+            tuple(
+                Section(title, tuple(line for _, line in found)) for title, found in groupby(rows, lambda row: row[0])
+            ),
+            id(rows[0][1]) not in begins,
+        )
+        for columns in wide
+        for rows in lines
+    ]
 
 
-def _parts(
-    groups: Iterable[Sequence[Item]], size: Callable[[Item], float], most: float, start: float = 0.0
-) -> list[list[Item]]:
-    """Items in as few parts as are small enough, cut between groups where a group is not too large by itself."""
+def _parts(groups: Iterable[Sequence[Item]], most: int) -> list[list[Item]]:
+    """Items in parts of at most so many, cut between groups where a group is not too large by itself."""
     parts: list[list[Item]] = [[]]
-    used = start
     for group in groups:
-        whole = sum(map(size, group))
         for place, item in enumerate(group):
-            if parts[-1] and used + (whole if place == 0 else size(item)) > most:
+            if parts[-1] and len(parts[-1]) + (1 if place else len(group)) > most:
                 parts.append([])
-                used = start
             parts[-1].append(item)
-            used += size(item)
     return parts
-
-
-def _width(column: Column, entries: Sequence[Entry]) -> float:
-    """Characters of a measure, roughly."""
-    cells = [entry.cell for entry in entries if entry.cell is not None]
-    mean = max((len(fixed(cell.mean, column.decimals)) for cell in cells if cell.mean is not None), default=4)
-    spread = max((len(bare(fixed(cell.sd, column.decimals))) for cell in cells if cell.sd is not None), default=-1)
-    title = max(len(part) for part in _title_lines(column))
-    return max(mean + 2.0 + 0.7 * (spread + 1), title) + GAP
 
 
 def _floats(table: Table) -> list[str]:
     title = f"{escape(table.layout.title)} ({escape(table.key.ruleset)}, {escape(table.key.scale)})"
+    pages = pages_of(table)
     out = []
-    for page in pages_of(table):
-        first, last = page.number == 1, page.number == page.total
-        part = "" if page.total == 1 else f", part {page.number} of {page.total}"
+    for number, page in enumerate(pages, start=1):
+        first, last = number == 1, number == len(pages)
+        part = "" if len(pages) == 1 else f", part {number} of {len(pages)}"
         text = template("table.tex").render(
-            environment="table*" if page.width > ONE_COLUMN else "table",
+            environment="table*" if len(page.columns) > ONE_COLUMN else "table",
             caption=f"{title}{part}." + (f" {escape(table.layout.caption)}" if first else ""),
             short=title,
-            label=f"tab:{label(table.name)}" + ("" if first else f"-part{page.number}"),
+            label=f"tab:{label(table.name)}" + ("" if first else f"-part{number}"),
             again=not first,
             columns="l" + FORMAT * len(page.columns),
             width=1 + CELLS * len(page.columns),

@@ -93,8 +93,8 @@ class Measure(NamedTuple):
         """↓, ↑, →0 (the nearer to the oracle the better) or nothing."""
         return _ARROWS[self.better]
 
-    def score(self, value: Number) -> Number | None:
-        """The value, or values, turned so that more is better; None for a measure without a direction."""
+    def score(self, value: Number) -> Number:
+        """The value, or values, turned so that more is better; NaN for a measure without a direction."""
         match self.better:
             case Better.HIGHER:
                 return value
@@ -102,7 +102,7 @@ class Measure(NamedTuple):
                 return -value
             case Better.ORACLE:
                 return -abs(value)
-        return None
+        return value * math.nan
 
 
 def listed(metric: str) -> bool:

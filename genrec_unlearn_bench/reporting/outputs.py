@@ -15,7 +15,7 @@ from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.document import render_json
-from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, reported_csv, wide_csv
+from genrec_unlearn_bench.reporting.formats.csv_tables import across_csv, long_csv, wide_csv
 from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
 from genrec_unlearn_bench.reporting.formats.terminal import render_terminal
 from genrec_unlearn_bench.reporting.html_page import render_html
@@ -59,7 +59,7 @@ class Report:
     tables: tuple[Table, ...]
     across: tuple[Across, ...]
     reported: tuple[Beside, ...] | None
-    """Published numbers beside ours; None where they were not requested."""
+    """Published numbers beside ours, in terminal, markdown and JSON; None where they were not requested."""
     baseline: str | None
 
 
@@ -106,8 +106,8 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
         standalone: LaTeX as a whole document.
         bib: Beside LaTeX, the bibliography of all methods, backbones and datasets in the tables.
     """
-    tables, stem, reported = report.tables, report.tables[0].layout.name, report.reported
-    shown: dict[str, Any] = {"across": report.across, "reported": reported}
+    tables, stem = report.tables, report.tables[0].layout.name
+    shown: dict[str, Any] = {"across": report.across, "reported": report.reported}
     out: list[Output]
     match format_:
         case "terminal":
@@ -119,14 +119,13 @@ def outputs(report: Report, format_: str, *, standalone: bool = False, bib: bool
             out = [Output(f"{stem}-long.csv", long_csv(tables))]
             out += [Output(f"{table.name}.csv", wide_csv(table), "further") for table in tables]
             out += [Output(f"{stem}-across.csv", across_csv(report.across), "further")]
-            out += [] if reported is None else [Output(f"{stem}-reported.csv", reported_csv(reported), "further")]
         case "json":
             out = [Output(f"{stem}.json", render_json(tables, **shown))]
         case "html":
-            page = render_html(report.board, tables[0].protocol, baseline=report.baseline, reported=reported)
+            page = render_html(report.board, tables[0].protocol, baseline=report.baseline)
             out = [Output("index.html", page), *_figures(report, "svg")]
         case "latex":
-            out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone, reported=reported))]
+            out = [Output(f"{stem}.tex", render_latex(tables, standalone=standalone))]
             out += [Output(f"{stem}.bib", bibliography(tables).text, "beside")] if bib else []
             out += [Output(f"{stem}-statistics.tex", statistics_paragraph(tables), "further")]
             out += _figures(report, "pdf")

@@ -4,30 +4,29 @@ Every number of the paragraph is the tables' own. It says what was done and what
 not be found with so few seeds; which result matters is for the author to say. Its sentences are those of the template
 ``leaderboard/templates/text/statistics.txt``.
 
-Entries of the bibliography lie in ``leaderboard/references.bib``, those of datasets in their YAML, and submissions
-bring their own.
+Entries of the bibliography lie in ``leaderboard/references.bib``, those of datasets in their YAML. Both are our own
+files: what a submission brings is on the page as text, and never becomes TeX in somebody's paper.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.tasks import tasks
-from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
-from genrec_unlearn_bench.reporting.latex_text import BibEntry, parse_bibtex, shorten
+from genrec_unlearn_bench.reporting.latex_text import shorten
 from genrec_unlearn_bench.reporting.sentences import Cited, Facts, amount, facts, in_latex, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
 from genrec_unlearn_bench.reporting.tables import Table
-from genrec_unlearn_bench.reporting.wording import listed, variants
+from genrec_unlearn_bench.reporting.wording import leaderboard_text, listed, variants
 
 ALWAYS = ("suite", "statistics:t", "statistics:holm", "statistics:effect", "statistics:tost", "software:scipy")
 """Sources of every table. Friedman joins from the protocol's number of blocks up, the sign flip from its seeds."""
@@ -37,6 +36,30 @@ OUTCOMES = {
     Verdict.WORSE: "found the method worse",
     Verdict.NOT_SEPARABLE: "did not separate the two",
 }
+
+
+_ENTRY = re.compile(r"^@(\w+)\{([^,\s]+),\n(.*?)\n\}$", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", re.MULTILINE)
+
+
+class BibEntry(NamedTuple):
+    """One entry; values without their outer braces."""
+
+    kind: str
+    key: str
+    fields: Mapping[str, str]
+
+    def text(self) -> str:
+        """The entry as it is printed, without its keywords."""
+        shown = {name: value for name, value in self.fields.items() if name != "keywords"}
+        width = max(map(len, shown))
+        lines = [f"  {name:<{width}} = {{{value}}}" for name, value in shown.items()]
+        return f"@{self.kind}{{{self.key},\n" + ",\n".join(lines) + "\n}"
+
+
+def bibtex_entries(text: str) -> list[BibEntry]:
+    """The entries of a file of ours: a field a line, in braces."""
+    return [BibEntry(kind, key, dict(_FIELD.findall(fields))) for kind, key, fields in _ENTRY.findall(text)]
 
 
 @dataclass(frozen=True)
@@ -59,65 +82,37 @@ class Bibliography:
 
 @cache
 def references() -> Mapping[str, tuple[BibEntry, ...]]:
-    """Our entries and the datasets' by what they belong to. Raises ConfigError for a broken file."""
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "references.bib"
-    own = parse_bibtex(file.read_text(encoding="utf-8"), where="leaderboard/references.bib", longest=None)
+    """Our entries and the datasets' by what they belong to."""
+    own = bibtex_entries(leaderboard_text("references.bib"))
     by_key = {entry.key: entry for entry in own}
     out: dict[str, list[BibEntry]] = {}
     for entry in own:
-        for name in entry.keywords:
+        for name in entry.fields.get("keywords", "").split(", "):
             out.setdefault(name, []).append(entry)
     for name, spec in packaged_datasets().items():
-        for citation in spec.citations:
-            for entry in parse_bibtex(citation.bibtex, where=f"tasks/datasets/{name}.yaml"):
-                # A paper that brought a dataset and a backbone is one entry.
-                out.setdefault(f"dataset:{name}", []).append(by_key.setdefault(entry.key, entry))
+        for entry in (entry for citation in spec.citations for entry in bibtex_entries(citation.bibtex)):
+            # A paper that brought a dataset and a backbone is one entry.
+            out.setdefault(f"dataset:{name}", []).append(by_key.setdefault(entry.key, entry))
     return {name: tuple(entries) for name, entries in out.items()}
 
 
 def bibliography(tables: Sequence[Table]) -> Bibliography:
-    """Entries for everything in some tables; variants cite their method."""
-    known, variant_of = references(), variants()
+    """Entries for everything that ships and is in some tables; variants cite their method."""
+    known, variant_of, found = references(), variants(), facts(tables)
     datasets = {name: spec.dataset for name, spec in tasks().items()}
+    names = [*ALWAYS]
+    names += ["statistics:sign-flip"] * (found.seeds[1] >= found.protocol.sign_flip_from)
+    names += ["statistics:friedman"] * (len(found.blocks) >= found.protocol.friedman_blocks)
+    wanted = {name: name for name in names}
     # One result of every row of every block.
-    results = [row.first for table in tables for block in table.blocks for row in block.block.rows]
-    wanted = {name: name for name in ALWAYS}
-    if tables:
-        found_in = facts(tables)
-        if found_in.seeds[1] >= found_in.protocol.sign_flip_from:
-            wanted["statistics:sign-flip"] = "statistics:sign-flip"
-        if len(found_in.blocks) >= found_in.protocol.friedman_blocks:
-            wanted["statistics:friedman"] = "statistics:friedman"
-    for result in results:
+    for result in (row.first for table in tables for block in table.blocks for row in block.block.rows):
         wanted[f"method:{result.method}"] = f"method:{variant_of.get(result.method, result.method)}"
         wanted[f"backbone:{result.backbone}"] = f"backbone:{result.backbone}"
         dataset = f"dataset:{datasets.get(result.task, '')}"
         wanted[dataset] = dataset
-    found = {name: [entry.key for entry in known[source]] for name, source in wanted.items() if source in known}
+    keys = {name: tuple(entry.key for entry in known[source]) for name, source in wanted.items() if source in known}
     entries = {entry.key: entry for source in wanted.values() for entry in known.get(source, ())}
-    submitted = {result.source.name: result.source.bibtex for result in results if result.source.bibtex.strip()}
-    for name, text in submitted.items():
-        try:
-            brought = parse_bibtex(text, where=f"the submission {name}")
-        except ConfigError:
-            # Checked when it was submitted; what was changed since is not cited.
-            continue
-        own = [_unique(entry, entries, name) for entry in brought]
-        entries |= {entry.key: entry for entry in own}
-        for method in {result.method for result in results if result.source.name == name}:
-            found.setdefault(f"method:{method}", []).extend(entry.key for entry in own)
-    keys = {name: tuple(dict.fromkeys(each)) for name, each in found.items()}
-    text = "\n\n".join(entries[key].text() for key in sorted(entries)) + "\n"
-    return Bibliography(keys, text)
-
-
-def _unique(entry: BibEntry, entries: Mapping[str, BibEntry], submission: str) -> BibEntry:
-    """The entry, under another key where its own belongs to something else already."""
-    other = entries.get(entry.key)
-    if other is None or other.text() == entry.text():
-        return entry
-    kept = "".join(character for character in submission if character.isascii() and character.isalnum())
-    return replace(entry, key=f"{kept or 'submission'}:{entry.key}")
+    return Bibliography(keys, "\n\n".join(entries[key].text() for key in sorted(entries)) + "\n")
 
 
 def statistics_paragraph(tables: Sequence[Table]) -> str:

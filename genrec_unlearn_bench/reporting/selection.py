@@ -7,17 +7,21 @@ A ruleset is chosen among blocks and not among results, as rows without a config
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
-from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted
+
+CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
+"""What a result is selected by; ``backbone`` is the name that tables show."""
 
 
 @dataclass(frozen=True)
@@ -36,34 +40,41 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, want
     """The board of a selection, with all methods; it notes that some will be hidden (``narrowed``).
 
     Raises:
-        UnknownName, UsageError: A name or glob that nothing has; all of them at once.
+        UnknownName: A name or glob that nothing has.
         DataMissing: The parts exist, but no result has all of them.
         ProtocolMismatch: Among the selected are results of another protocol version.
     """
-    faults: list[UnknownName] = []
-    kept = list(results)
-    for kind, field, patterns in (
-        ("task", "task", wanted.tasks),
-        ("backbone", "backbone_label", wanted.backbones),
-        ("scale", "scale", wanted.scales),
-        ("suite", "suite", wanted.suites),
-    ):
-        faults += unknown_names(kind, patterns, {getattr(result, field) for result in results})
-        kept = [result for result in kept if chosen(getattr(result, field), patterns)]
-    faults += unknown_names("method", wanted.methods, {result.method for result in results})
+    columns = {"task": wanted.tasks, "backbone": wanted.backbones, "scale": wanted.scales, "suite": wanted.suites}
+    kept = filtered(results, {column: names for column, names in columns.items() if names})
+    check_names("method", wanted.methods, {result.method for result in results})
     hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, wanted.methods)}
+    board = make_board(kept, protocol)
+    check_names("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
+    blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, wanted.rulesets))
+    if not blocks:
+        raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
     note = f"{counted(len(hidden), 'method')} not selected; tests, ranks and best sets are among all of them"
-    if not faults and kept:
-        board = make_board(kept, protocol)
-        faults += unknown_names("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
-        blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, wanted.rulesets))
-        if not faults and blocks:
-            return Board(blocks, (*board.left_out, note) if hidden else board.left_out)
-    if len(faults) == 1:
-        raise faults[0]
-    if faults:
-        raise UsageError("; ".join(fault.what for fault in faults), hint="; ".join(str(fault.hint) for fault in faults))
-    raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
+    return Board(blocks, (*board.left_out, note) if hidden else board.left_out)
+
+
+def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Result, ...]:
+    """The results that have one of the values, or fit one of the globs, in every named column of ``CELL_COLUMNS``.
+
+    Raises:
+        UnknownName: No such column, or a value that no result has.
+        DataMissing: Each value exists, but no result has all of them.
+    """
+    every = kept = tuple(results)
+    for column, values in filters.items():
+        if column not in CELL_COLUMNS:
+            raise UnknownName("filter", column, CELL_COLUMNS)
+        patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
+        field = "backbone_label" if column == "backbone" else column
+        check_names(column, patterns, {str(getattr(result, field)) for result in every})
+        kept = tuple(result for result in kept if chosen(str(getattr(result, field)), patterns))
+    if every and not kept:
+        raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
+    return kept
 
 
 def narrowed(table: Table, wanted: Selection) -> Table:
@@ -104,7 +115,8 @@ def chosen(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def unknown_names(kind: str, patterns: Iterable[str], names: set[str]) -> list[UnknownName]:
-    """An UnknownName for every pattern that fits none of the names."""
-    unknown = [pattern for pattern in patterns if not any(chosen(name, (pattern,)) for name in names)]
-    return [UnknownName(kind, pattern, names) for pattern in unknown]
+def check_names(kind: str, patterns: Iterable[str], names: set[str]) -> None:
+    """Raise UnknownName for the first pattern that fits none of the names."""
+    for pattern in patterns:
+        if not any(chosen(name, (pattern,)) for name in names):
+            raise UnknownName(kind, pattern, names)

@@ -162,14 +162,9 @@ def verdict_measures(protocol: StatisticsProtocol) -> tuple[Measure, ...]:
 
 def verdict_analysis(block: Block, protocol: StatisticsProtocol) -> BlockAnalysis:
     """The analysis that ``verdicts`` reads."""
-    return analysis.analyse_block(
-        block,
-        protocol,
-        measures=verdict_measures(protocol),
-        primary=protocol.measures(protocol.primary),
-        baseline=protocol.baseline,
-        untested=frozenset((*COSTS, *protocol.measures(protocol.forgetting_parts))),
-    )
+    untested = frozenset((*COSTS, *protocol.measures(protocol.forgetting_parts)))
+    primary = protocol.measures(protocol.primary)
+    return analysis.analyse_block(block, protocol, verdict_measures(protocol), primary, untested=untested)
 
 
 def verdicts(block: BlockAnalysis, row: Row, protocol: StatisticsProtocol) -> Verdicts:

@@ -105,15 +105,31 @@ def health(
     quantised = table.quantised_levels
     # A tree's ordinals and ends are no codes that two items can share in any sense.
     codes = np.concatenate([table.quantised_codes, table.codes[:, quantised:]], axis=1)
+    sizes = (*table.quantised_sizes, *table.level_sizes[quantised:])
     whole, ids = prefix_ids(table.codes), prefix_ids(codes)
     errors, nearest = _quantisation(table)
+    levels = []
+    for level, (size, column) in enumerate(zip(sizes, codes.T, strict=True)):
+        counts = np.bincount(column[column >= 0], minlength=size)
+        shares = counts[counts > 0] / max(counts.sum(), 1)
+        levels.append(
+            LevelHealth(
+                level=level + 1,
+                quantised=level < quantised,
+                size=size,
+                used=len(shares),
+                used_share=len(shares) / size,
+                perplexity=float(np.exp(-(shares * np.log(shares)).sum())),
+                largest_share=float(shares.max(initial=0.0)),
+                prefixes=int((ids if level < quantised else whole)[:, level].max()) + 1,
+                error=errors[level] if level < quantised else None,
+                nearest_share=nearest[level] if level < quantised else None,
+            )
+        )
     return SidHealth(
         items=len(table),
         version=table.version,
-        levels=(
-            *(_level(table, level, codes, ids, errors[level], nearest[level]) for level in range(quantised)),
-            *(_level(table, level, codes, whole, None, None) for level in range(quantised, table.levels)),
-        ),
+        levels=tuple(levels),
         quantised_collisions=_collisions(ids[:, quantised - 1]),
         collisions=_collisions(whole[:, -1]),
         prefixes=tuple(
@@ -130,46 +146,20 @@ def health(
     )
 
 
-def _level(
-    table: SidTable, level: int, codes: IntArray, ids: IntArray, error: float | None, nearest: float | None
-) -> LevelHealth:
-    column = codes[:, level]
-    size = table.quantised_sizes[level] if level < table.quantised_levels else table.level_sizes[level]
-    counts = np.bincount(column[column >= 0], minlength=size)
-    shares = counts[counts > 0] / max(counts.sum(), 1)
-    used = int((counts > 0).sum())
-    return LevelHealth(
-        level=level + 1,
-        quantised=level < table.quantised_levels,
-        size=size,
-        used=used,
-        used_share=used / size,
-        perplexity=float(np.exp(-(shares * np.log(shares)).sum())),
-        largest_share=float(shares.max(initial=0.0)),
-        prefixes=int(ids[:, level].max()) + 1,
-        error=error,
-        nearest_share=nearest,
-    )
-
-
 def _quantisation(table: SidTable) -> tuple[list[float | None], list[float | None]]:
     """Relative error after each quantised level, and the share of nearest codes; None without codebooks."""
     if table.codebooks is None or table.latents is None or (table.quantised_codes < 0).any():
         return [None] * table.quantised_levels, [None] * table.quantised_levels
     latents = table.latents.astype(np.float64)
     variance = float(((latents - latents.mean(0)) ** 2).sum(1).mean()) or 1.0
-    del latents
-    own = np.empty((table.quantised_levels, len(table)), dtype=np.float32)
-    best = np.empty((table.quantised_levels, len(table)), dtype=np.bool_)
+    own = np.empty((2, table.quantised_levels, len(table)), dtype=np.float32)
     for start in range(0, len(table), _CHUNK):
         rows = np.arange(start, min(start + _CHUNK, len(table)))
         for level, distances in enumerate(table.distances(rows)):
             found = distances[np.arange(len(rows)), table.codes[rows, level]]
-            own[level, rows] = found
-            best[level, rows] = found <= distances.min(axis=1)
-    errors: list[float | None] = [float(level.mean(dtype=np.float64)) / variance for level in own]
-    nearest: list[float | None] = [float(level.mean()) for level in best]
-    return errors, nearest
+            own[:, level, rows] = found, found <= distances.min(axis=1)
+    errors, nearest = own.mean(axis=2, dtype=np.float64).tolist()
+    return [error / variance for error in errors], nearest
 
 
 def _collisions(ids: IntArray) -> Collisions:

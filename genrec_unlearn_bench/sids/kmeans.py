@@ -1,17 +1,8 @@
 """K-means for codebooks: without empty codewords, with bounded cluster sizes, and level by level on residuals.
 
-``kmeans``: k-means++ seeding (scikit-learn's), Lloyd, re-seeding at the worst-quantised points. The Lloyd step is ours:
-scikit-learn adds up its centres by thread, under a lock, so that the last bits depend on the machine's load; and with
-exact float64 means a point alone in its cluster leaves a residual of exactly zero.
-
-``balanced_clusters`` (LETTER): the assignment of a Lloyd step is solved exactly, as a transport of points to places.
-Every cluster offers as many places as it may hold, its first ``lower`` ones so cheap that all of them are taken.
-
-``residual_kmeans`` needs no training: each level is clustered on what the levels before it left over, after a PCA
-(``project``). GRID uses it as its default and finds it about as good as RQ-VAE.
-
-``surrogate_codebooks`` gives a table that has no codebooks the means of its own codes' items.
-"""
+The Lloyd step is ours: scikit-learn (whose k-means++ seeds it) adds up its centres by thread, under a lock, so that the
+last bits depend on the machine's load; and with exact float64 means a point alone in its cluster leaves a residual of
+exactly zero. Residual k-means needs no training; GRID uses it as its default and finds it about as good as RQ-VAE."""
 
 from __future__ import annotations
 
@@ -123,7 +114,11 @@ def _fill(words: FloatArray, points: FloatArray, empty: NDArray[np.bool_], error
 def balanced_clusters(
     points: FloatArray, clusters: int, *, lower: int, upper: int, iterations: int, rng: np.random.Generator
 ) -> IntArray:
-    """[n] cluster of each point [n, D]; every cluster holds ``lower`` to ``upper`` of them, which n must allow."""
+    """[n] cluster of each point [n, D] (LETTER); every cluster holds ``lower`` to ``upper`` of them.
+
+    The assignment of a Lloyd step is solved exactly, as a transport of points to places: every cluster offers ``upper``
+    places, its first ``lower`` ones so cheap that all of them are taken.
+    """
     from sklearn.cluster import kmeans_plusplus
 
     places = points.astype(np.float64)
@@ -193,24 +188,17 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
     further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
     centroid.
     """
-    if len(features) != len(table):
-        raise ValueError(f"{len(features)} feature rows for {len(table)} items")
     residual = features.astype(np.float64)
     books = []
     for level in range(table.quantised_levels):
-        codes = table.quantised_codes[:, level]
-        present = codes >= 0
-        books.append(_centroids(residual[present], codes[present], table.quantised_sizes[level]).astype(np.float32))
-        residual[present] -= books[-1].astype(np.float64)[codes[present]]
+        present = table.quantised_codes[:, level] >= 0
+        codes, left = table.quantised_codes[present, level], residual[present]
+        counts = np.bincount(codes, minlength=table.quantised_sizes[level])
+        words = _cluster_means(left, codes, counts)
+        # A mean is no longer than the longest residual R, so used centroids are within 2 R of every residual; a
+        # codeword of length 4 R is at least 3 R away.
+        words[counts == 0] = 0.0
+        words[counts == 0, 0] = 4.0 * (float(np.sqrt((left**2).sum(1).max(initial=0.0))) or 1.0)
+        books.append(words.astype(np.float32))
+        residual[present] -= books[-1].astype(np.float64)[codes]
     return replace(table, codebooks=tuple(books), latents=np.ascontiguousarray(features, dtype=np.float32))
-
-
-def _centroids(residual: NDArray[np.float64], codes: IntArray, size: int) -> NDArray[np.float64]:
-    counts = np.bincount(codes, minlength=size)
-    words = _cluster_means(residual, codes, counts)
-    # A mean is no longer than the longest residual R, so used centroids are within 2 R of every residual; a codeword
-    # of length 4 R is at least 3 R away.
-    radius = float(np.sqrt((residual**2).sum(1).max(initial=0.0))) or 1.0
-    words[counts == 0] = 0.0
-    words[counts == 0, 0] = 4.0 * radius
-    return words

@@ -2,20 +2,16 @@
 
 An RQ-VAE over text features whose loss has two terms more (sec. 3.2). Collaborative regularisation draws an item's
 quantised vector to its frozen collaborative vector; diversity regularisation draws codewords of one cluster together,
-so that no codeword is left alone and codes are used evenly. Sinkhorn balances the last level in training, and colliding
-items are re-encoded afterwards.
-
-Deviations from the official code, beyond those of ``sids.rqvae``: codebooks start from k-means that leaves no codeword
-empty, not from size-constrained k-means; gradients are clipped; another member of a codeword's cluster is drawn in one
-step, not by trying; re-encoding takes the nearest free codeword (``sids.quantise.resolve_collisions``).
-"""
+so that no codeword is left alone and codes are used evenly. Deviations beyond those of ``sids.rqvae``: codebooks start
+from k-means that leaves no codeword empty, not from size-constrained k-means; gradients are clipped; another member of
+a codeword's cluster is drawn in one step, not by trying; re-encoding as ``sids.quantise.resolve_collisions`` says."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from genrec_unlearn_bench.errors import DataFault
@@ -24,8 +20,7 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_generato
 from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.kmeans import balanced_clusters
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, linear
-from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
+from genrec_unlearn_bench.sids.rqvae import ExtraTerms, Quantised, RqVae
 from genrec_unlearn_bench.sids.table import SidTable
 
 _ITERATIONS = 10
@@ -73,21 +68,11 @@ class CodeClusters:
 class LetterTerms(ExtraTerms):
     """``alpha`` times the alignment and ``beta_diversity`` times the mean diversity loss of the levels.
 
-    Where collaborative vectors have another width than the latent, quantised vectors are taken to theirs by a linear
-    map without bias that is learned along; official LETTER has equal widths and no map, and so have the presets. The
-    collaborative vectors [n, C] of the training rows stay as they are.
+    The collaborative vectors [n, D] of the training rows, as wide as the latent, stay as they are.
     """
 
-    collaborative: Tensor
-
     def __init__(self, collaborative: Tensor, config: LetterSidConfig, *, seed: int, progress: Progress) -> None:
-        super().__init__()
-        self.register_buffer("collaborative", collaborative)
-        self.config, self.seed, self.progress = config, seed, progress
-        self.bridge: nn.Module = nn.Identity()
-        if collaborative.shape[1] != config.dim:
-            generator = torch_generator(seed, "sids", "letter", "bridge")
-            self.bridge = linear(config.dim, collaborative.shape[1], generator, bias=False)
+        self.collaborative, self.config, self.seed, self.progress = collaborative, config, seed, progress
         self.clusters: list[CodeClusters] = []
         self.generator = torch_generator(derive(seed, "sids", "letter"), "positives")
         self.last = {"alignment": 0.0, "diversity": 0.0}
@@ -99,16 +84,15 @@ class LetterTerms(ExtraTerms):
         if epoch:
             self.progress.log("sids.letter", epoch, self.last)
         lower, upper = self.config.cluster_bounds
+        shape = {"lower": lower, "upper": upper, "iterations": _ITERATIONS}
         self.clusters = []
         for level, book in enumerate(model.books()):
             rng = numpy_generator(self.seed, "sids", "letter", "clusters", epoch, level)
-            labels = balanced_clusters(
-                book, self.config.clusters, lower=lower, upper=upper, iterations=_ITERATIONS, rng=rng
-            )
+            labels = balanced_clusters(book, self.config.clusters, rng=rng, **shape)
             self.clusters.append(CodeClusters(torch.from_numpy(labels).to(model.shift.device)))
 
-    def forward(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
-        alignment = alignment_loss(self.bridge(quantised.straight_through), self.collaborative[rows])
+    def loss(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
+        alignment = alignment_loss(quantised.straight_through, self.collaborative[rows])
         levels = []
         for level, book in enumerate(model.codebooks):
             codes = quantised.codes[:, level]
@@ -133,13 +117,13 @@ def letter_sids(
 
     Args:
         features: [N, D] of the items' texts, finite.
-        collaborative: [N, C] item vectors of a recommender trained on train interactions alone, finite.
+        collaborative: [N, ``dim``] item vectors of a recommender trained on train interactions alone, finite.
         fit_rows: [N] rows the tokenizer is fitted on, in both its inputs; all rows are encoded, from their features.
     """
     fitted = np.ascontiguousarray(collaborative[fit_rows], dtype=np.float32)
     if not np.isfinite(fitted).all():
         raise DataFault("the collaborative vectors are not finite numbers", hint="lower the recommender's rate `lr`")
-    terms = LetterTerms(torch.from_numpy(fitted), config, seed=seed, progress=progress)
+    terms = LetterTerms(torch.from_numpy(fitted).to(device), config, seed=seed, progress=progress)
     table = quantise(features, config, seed=seed, device=device, progress=progress, fit_rows=fit_rows, extra=terms)
     progress.note("sids_alignment_loss", terms.last["alignment"])
     progress.note("sids_diversity_loss", terms.last["diversity"])

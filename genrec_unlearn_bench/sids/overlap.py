@@ -129,8 +129,6 @@ def _null_overlaps(
 
 
 def _sides(codes: IntArray, items: BoolArray) -> tuple[int, int]:
-    if items.shape != codes.shape[:1] or items.dtype != np.bool_:
-        raise ValueError(f"the concept must be a mask of {len(codes)} items, not {items.dtype} {items.shape}")
     forget = int(items.sum())
     if not 0 < forget < len(items):
         raise ValueError(f"overlap needs items on both sides; {forget} of {len(items)} are marked")

@@ -1,20 +1,16 @@
 """P5's indexers (Hua et al. 2023, "How to index item IDs for recommendation foundation models", arXiv 2305.06569).
 
-Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and
-neighbouring numbers share their leading pieces, so a shared prefix means shared customers. Numbers start at 1 there and
-at 1001 in OpenP5.
+Sequential: walking through the users in order gives items that are bought together neighbouring numbers, and these
+share their leading pieces, so a shared prefix means shared customers.
 
 Collaborative: spectral clustering of the co-occurrence graph, again within every cluster that is still too large; an
-item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … in the order in
-which they are found, breadth first, and begin anew at 0 when ``tokens`` are used up, as in the official code.
-Deviations: places have tokens of their own (officially those of clusters serve again), so that a code says one kind of
-thing; a SID ends with an end code (officially the end-of-sequence token, which is scored too); items that no train user
-has had together with another one are kept in a last cluster of their own, in the order of their ids, instead of being
-points without edges in the graph; a cluster that the algorithm cannot split is cut in the order of its ids.
+item's ID is its path of clusters and its place in the last one. Clusters get the tokens 0, 1, 2, … breadth first, and
+begin anew at 0 when ``tokens`` are used up, as in the official code. Deviations: places have tokens of their own; a SID
+ends with an end code; items that no train user has had together with another one are a last cluster of their own; a
+cluster that the algorithm cannot split is cut in the order of its ids.
 
 Both read the train rows' own histories and targets alone: ``Examples.events`` is shared with valid and test rows, so
-reading it whole would leak what is to be predicted into the IDs, as P5's original numbering did.
-"""
+reading it whole would leak what is to be predicted into the IDs, as P5's original numbering did."""
 
 from __future__ import annotations
 
@@ -52,22 +48,10 @@ def walk(train: Examples) -> tuple[IntArray, IntArray]:
 
 def appearance_order(train: Examples, items: int) -> IntArray:
     """[N] item ids by first appearance in ``walk``; those that never appear follow in the order of their ids."""
-    _, seen = walk(train)
-    distinct, first = np.unique(seen, return_index=True)
-    appeared = distinct[np.argsort(first, kind="stable")]
-    rest = np.setdiff1d(np.arange(items), appeared, assume_unique=True)
-    return np.concatenate([appeared, rest]).astype(np.int64)
+    import pandas as pd
 
-
-def user_items(train: Examples, items: int) -> csr_array:
-    """[U, N] sparse, 1 where a train user has had an item."""
-    from scipy.sparse import csr_array
-
-    users, seen = walk(train)
-    pairs = np.unique(np.stack([users, seen], axis=1), axis=0) if len(users) else np.empty((0, 2), dtype=np.int64)
-    rows = np.unique(pairs[:, 0], return_inverse=True)[1]
-    shape = (int(rows.max(initial=-1)) + 1, items)
-    return csr_array((np.ones(len(pairs)), (rows, pairs[:, 1])), shape=shape)
+    appeared = pd.unique(walk(train)[1])
+    return np.concatenate([appeared, np.setdiff1d(np.arange(items), appeared)]).astype(np.int64)
 
 
 def digit_pieces(number: int, width: int = 2) -> list[str]:
@@ -105,7 +89,11 @@ def sequential_table(train: Examples, items: int, *, start: int, pieces: Callabl
 
 def co_occurrence(train: Examples, items: int) -> csr_array:
     """[N, N] sparse: how many train users have had both items; 0 on the diagonal."""
-    had = user_items(train, items)
+    from scipy.sparse import csr_array
+
+    users, seen = walk(train)
+    had = csr_array((np.ones(len(seen)), (users, seen)), shape=(int(users.max(initial=-1)) + 1, items))
+    had.data[:] = 1
     pairs: csr_array = (had.T @ had).tocsr()
     pairs.setdiag(0)
     pairs.eliminate_zeros()

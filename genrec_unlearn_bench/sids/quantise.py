@@ -27,12 +27,11 @@ from genrec_unlearn_bench.sids.table import (
     nearest_codes,
     ordinals,
     prefix_ids,
-    residuals_after,
     squared_distances,
 )
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.sids.rqvae_training import ExtraTerms
+    from genrec_unlearn_bench.sids.rqvae import ExtraTerms
 
 _ROWS = 32_768
 """Colliding items balanced at once: each has a row of distances and a row of its group's plan, in float64."""
@@ -42,22 +41,21 @@ def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress
     """Re-encode every colliding group on the last codebook, for up to ``config.resolve_rounds`` rounds.
 
     Within a group a balanced plan over the group's distances shares out the codebook, so members move apart, not always
-    to their nearest codeword: the last level's code of a moved item is no longer the argmin of ``table.distances``.
-    Items with equal latents have equal plans and stay together (in MiniOneRec's published Industrial index 11 of the
-    15 groups left are items with equal titles). The state with the fewest excess items is kept, so the result never
-    collides more than the input. The version stays: this is still the tokenizer's output.
+    to their nearest codeword. Items with equal latents have equal plans and stay together. The state with the fewest
+    excess items is kept. The version stays: this is still the tokenizer's output.
 
     Deviation: both official codes take each row's largest entry of the plan. A group is much smaller than the codebook,
-    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: the choice hangs on
-    the last bit, far codewords win as often as near ones, and the quantisation error of the last level doubles or
-    worse. Here an item takes the nearest codeword among those it holds the largest share of and no other item with its
-    prefix has.
+    so every row owns about K / n codewords whole and its largest entries are equal up to rounding: far codewords win as
+    often as near ones, and the quantisation error of the last level doubles or worse. Here an item takes the nearest
+    codeword among those it holds the largest share of and no other item with its prefix has.
     """
     if table.codebooks is None or table.latents is None or not config.resolve_rounds or not len(table):
         return table
     last = table.quantised_levels - 1
     words = table.codebooks[last].astype(np.float64)
-    residual = residuals_after(table.latents, table.codebooks, table.codes, last)
+    residual = table.latents.astype(np.float64)
+    for level, book in enumerate(table.codebooks[:last]):
+        residual -= book.astype(np.float64)[table.codes[:, level]]
     parents = prefix_ids(table.codes[:, :last])[:, -1] if last else np.zeros(len(table), dtype=np.int64)
     codes = table.codes.copy()
     best, fewest = codes.copy(), _excess(codes)
@@ -66,11 +64,13 @@ def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress
         if not groups:
             break
         before = codes[:, last].copy()
-        taken, place = _occupied(parents, before, groups, len(words))
+        # [P, K] whether any item with a prefix has a code.
+        taken = np.zeros((int(parents.max()) + 1, len(words)), dtype=np.bool_)
+        taken[parents, before] = True
         for members in _blocks(groups):
             distances = squared_distances(residual[members.ravel()], words).reshape(*members.shape, -1)
             first = members[:, 0]
-            free = ~taken[place[parents[first]]]
+            free = ~taken[parents[first]]
             free[np.arange(len(first)), before[first]] = True
             codes[members, last] = _balanced(distances, free, config)
         excess = _excess(codes)
@@ -79,17 +79,6 @@ def resolve_collisions(table: SidTable, config: SidConfig, *, progress: Progress
         if np.array_equal(before, codes[:, last]):
             break
     return replace(table, codes=best)
-
-
-def with_ordinals(table: SidTable, slack: int) -> SidTable:
-    """Append TIGER's last level: largest group plus ``slack`` ordinals, so that every item has its own SID.
-
-    Slack leaves room for items that a method moves into an occupied prefix later.
-    """
-    places = ordinals(table.codes)
-    size = (int(places.max()) + 1 if len(places) else 1) + slack
-    codes = np.concatenate([table.codes, places[:, None]], axis=1)
-    return replace(table, codes=codes, level_sizes=(*table.level_sizes, size))
 
 
 def _excess(codes: IntArray) -> int:
@@ -104,17 +93,6 @@ def _blocks(groups: list[IntArray]) -> Iterator[IntArray]:
         step = max(1, _ROWS // size)
         for start in range(0, len(members), step):
             yield members[start : start + step]
-
-
-def _occupied(parents: IntArray, codes: IntArray, groups: list[IntArray], size: int) -> tuple[BoolArray, IntArray]:
-    """[P, K] whether a prefix that has colliding items has an item with each last code, and where a prefix stands."""
-    place = np.full(int(parents.max()) + 1, -1, dtype=np.int64)
-    colliding = np.unique(parents[[group[0] for group in groups]])
-    place[colliding] = np.arange(len(colliding))
-    taken = np.zeros((len(colliding), size), dtype=bool)
-    rows = np.flatnonzero(place[parents] >= 0)
-    taken[place[parents[rows]], codes[rows]] = True
-    return taken, place
 
 
 def _balanced(distances: NDArray[np.float32], free: BoolArray, config: SidConfig) -> IntArray:
@@ -170,7 +148,7 @@ def quantise(
     else:
         import torch
 
-        from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+        from genrec_unlearn_bench.sids.rqvae import fit_rqvae
 
         model = fit_rqvae(features, config, fit=fit, seed=seed, device=device, progress=progress, extra=extra)
         latents, books = model.outcome(torch.from_numpy(features).to(device))
@@ -185,10 +163,16 @@ def quantise(
     return with_ordinals(table, config.collision_slack) if config.collision_token else table
 
 
+def with_ordinals(table: SidTable, slack: int) -> SidTable:
+    """Append TIGER's last level, so that every item has its own SID: as many ordinals as the largest group has items,
+    and ``slack`` for items that a method moves into an occupied prefix later."""
+    places = ordinals(table.codes)
+    codes = np.concatenate([table.codes, places[:, None]], axis=1)
+    return replace(table, codes=codes, level_sizes=(*table.level_sizes, int(places.max(initial=0)) + 1 + slack))
+
+
 def check_features(features: FloatArray, fit: BoolArray) -> None:
     """Raise DataFault unless features [N, D] are finite and two of their rows or more are marked by ``fit`` [N]."""
-    if features.ndim != 2 or fit.shape != features.shape[:1]:
-        raise ValueError(f"features {features.shape} and rows to fit on {fit.shape} do not belong together")
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if bad.size:
         raise DataFault(

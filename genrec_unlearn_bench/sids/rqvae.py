@@ -1,7 +1,6 @@
 """The RQ-VAE: an autoencoder whose latent is quantised level by level (Lee et al. 2022, as used by TIGER).
 
-Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER): MLP with ReLU, no batch
-norm, no dropout, mean squared errors over elements, losses averaged over levels. Two deviations, with reasons:
+Sizes, activations and losses follow the public recommenders built on it (MiniOneRec, LETTER). Two deviations:
 
 - Each residual keeps its gradient to the encoder (``r - sg(c)`` at every level, as in Lee et al.'s commitment loss).
   Both official codes subtract the straight-through codeword instead, which cancels the commitment term of every level
@@ -9,10 +8,10 @@ norm, no dropout, mean squared errors over elements, losses averaged over levels
 - Features are centred and divided by one number, their root mean square, so that the weights of the loss mean the same
   for every encoder, and a reconstruction error of 1 is that of predicting the mean.
 
-Assignments may be balanced by entropic optimal transport (Sinkhorn; Cuturi 2013), as MiniOneRec and LETTER use it on
-codes. Distances are centred and scaled to [-1, 1] per problem, so ``epsilon`` means the same at every level. With
-epsilon 0.003 the kernel spans exp(+-333), which float32 cannot hold: plans are computed on logarithms, and codes, which
-a tokenizer in training asks for at every step, by scaling a float64 kernel, which takes a thirtieth of the time.
+Assignments may be balanced by entropic optimal transport (Sinkhorn; Cuturi 2013), as in MiniOneRec and LETTER.
+Distances are centred and scaled to [-1, 1] per problem, so ``epsilon`` means the same at every level. With epsilon
+0.003 the kernel spans exp(+-333), which float32 cannot hold: plans are computed on logarithms, and training's codes,
+needed at every step, by scaling a float64 kernel, which takes a thirtieth of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,8 +29,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.seeding import torch_generator
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.seeding import derive, torch_generator
 from genrec_unlearn_bench.sids.config import SidConfig
+from genrec_unlearn_bench.sids.kmeans import residual_kmeans, worst_quantised
+from genrec_unlearn_bench.sids.table import nearest
 
 _CHUNK = 16_384
 _SMALLEST = 0.003
@@ -97,11 +99,11 @@ class RqVae(nn.Module):
     def quantise(self, latents: Tensor, sinkhorn: Literal["off", "last", "all"] = "off") -> Quantised:
         """Codes, residuals and codewords of latents [B, D]; ``sinkhorn`` balances assignments over the batch."""
         residual, codes, residuals, words = latents, [], [], []
-        last = self.config.levels - 1
+        plan: dict[str, Any] = {"epsilon": self.config.sinkhorn_epsilon, "iterations": self.config.sinkhorn_iterations}
         for level, book in enumerate(self.codebooks):
-            balanced = sinkhorn == "all" or (sinkhorn == "last" and level == last)
+            balanced = sinkhorn == "all" or (sinkhorn == "last" and level == self.config.levels - 1)
             distances = code_distances(residual.detach(), book.detach())
-            code = self._balanced(distances) if balanced else distances.argmin(dim=1)
+            code = sinkhorn_codes(distances, **plan) if balanced else distances.argmin(dim=1)
             word = functional.embedding(code, book)
             codes.append(code)
             residuals.append(residual)
@@ -118,10 +120,9 @@ class RqVae(nn.Module):
         return rqvae_loss(inputs, output, quantised, self.config.beta), quantised
 
     @torch.no_grad()
-    def latents(self, features: Tensor) -> NDArray[np.float32]:
-        """[N, D] encoder outputs z_i of raw features [N, D_in], in chunks."""
-        parts = [self.encoder(self.standardise(chunk)).float().cpu() for chunk in torch.split(features, _CHUNK)]
-        return cast("NDArray[np.float32]", torch.cat(parts).numpy())
+    def latents(self, inputs: Tensor) -> Tensor:
+        """[N, D] encoder outputs z_i of standardised inputs [N, D_in], in chunks."""
+        return torch.cat([self.encoder(chunk) for chunk in torch.split(inputs, _CHUNK)])
 
     def books(self) -> tuple[NDArray[np.float32], ...]:
         """The codebooks, L arrays [K, D]."""
@@ -129,15 +130,12 @@ class RqVae(nn.Module):
 
     def outcome(self, features: Tensor) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
         """Latents [N, D] of raw features [N, D_in] and the codebooks; raises BenchError where training diverged."""
-        latents, books = self.latents(features), self.books()
+        latents: NDArray[np.float32] = self.latents(self.standardise(features)).float().cpu().numpy()
+        books = self.books()
         if not all(np.isfinite(found).all() for found in (latents, *books)):
             hint = "lower the rate `lr` (ETEGRec: also joint.lr_tokenizer)"
             raise BenchError("the RQ-VAE diverged: its latents are not finite", where="sids", hint=hint)
         return latents, books
-
-    def _balanced(self, distances: Tensor) -> Tensor:
-        config = self.config
-        return sinkhorn_codes(distances, epsilon=config.sinkhorn_epsilon, iterations=config.sinkhorn_iterations)
 
 
 def code_distances(residual: Tensor, book: Tensor) -> Tensor:
@@ -163,19 +161,13 @@ def _mlp(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
 
 
 def linear(
-    inputs: int,
-    outputs: int,
-    generator: torch.Generator,
-    *,
-    bias: bool = True,
-    initialise: Callable[..., Tensor] = nn.init.xavier_normal_,
+    inputs: int, outputs: int, generator: torch.Generator, initialise: Callable[..., Tensor] = nn.init.xavier_normal_
 ) -> nn.Linear:
     """A linear layer with random weights and zero biases."""
     # By way of the meta device, because the default initialisation draws from the global generator.
-    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
     initialise(layer.weight, generator=generator)
-    if bias:
-        nn.init.zeros_(layer.bias)
+    nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -200,25 +192,159 @@ def log_plan(distances: Tensor, *, epsilon: float, iterations: int) -> Tensor:
     return plan
 
 
+@torch.no_grad()
 def sinkhorn_codes(distances: Tensor, *, epsilon: float, iterations: int) -> Tensor:
     """Assign each row [..., n] a code by the balanced plan; ties go to the lower code."""
-    with torch.no_grad():
-        if epsilon < _SMALLEST:
-            return log_plan(centred(distances), epsilon=epsilon, iterations=iterations).argmax(dim=-1)
-        kernel = -centred(distances.double()) / epsilon
-        # Rows are scaled last and alike for all columns, so the largest entry of a row hangs on the columns' scales.
-        return (kernel + _column_scales(kernel.exp(), iterations).log()[..., None, :]).argmax(dim=-1)
-
-
-def _column_scales(kernel: Tensor, iterations: int) -> Tensor:
-    """[..., K] what the columns of a positive kernel [..., n, K] are multiplied by in its balanced plan.
-
-    The largest one is set to 1 at every iteration, where they are between the square of the kernel's range and 1.
-    """
-    rows = kernel.new_ones(*kernel.shape[:-1], 1)
-    columns = kernel.new_ones(*kernel.shape[:-2], kernel.shape[-1], 1)
+    if epsilon < _SMALLEST:
+        return log_plan(centred(distances), epsilon=epsilon, iterations=iterations).argmax(dim=-1)
+    logits = -centred(distances.double()) / epsilon
+    kernel = logits.exp()
+    rows = columns = kernel.new_ones(*kernel.shape[:-1], 1)
     for _ in range(iterations):
         columns = 1 / (kernel.mT @ rows)
+        # The largest scale is 1, so that all are between the square of the kernel's range and 1.
         columns = columns / columns.amax(dim=-2, keepdim=True)
         rows = 1 / (kernel @ columns)
-    return columns.squeeze(-1)
+    # Rows are scaled last and alike for all columns, so the largest entry of a row hangs on the columns' scales.
+    return (logits + columns.log().mT).argmax(dim=-1)
+
+
+_CLIP = 1.0
+_CHECKS = 100
+"""Checkpoints looked at over a training, at most."""
+_CHECK_EVERY = 5
+"""Epochs between them, at least."""
+
+
+class ExtraTerms:
+    """Further terms of the RQ-VAE's loss, without parameters; none here."""
+
+    def start_epoch(self, model: RqVae, epoch: int) -> None:
+        """Called before every epoch, counted from 0."""
+
+    def loss(self, model: RqVae, rows: Tensor, quantised: Quantised) -> Tensor:
+        """Scalar that is added to the loss of one batch; ``rows`` [B] are its places among the training rows."""
+        return quantised.words.new_zeros(())
+
+
+def fit_rqvae(
+    features: NDArray[np.float32],
+    config: SidConfig,
+    *,
+    fit: NDArray[np.bool_],
+    seed: int,
+    device: str,
+    progress: Progress,
+    extra: ExtraTerms | None = None,
+) -> RqVae:
+    """Train an RQ-VAE on the marked rows of features [N, D_in]; it is returned in evaluation mode.
+
+    AdamW, linear warm-up, gradients clipped at norm 1. The checkpoint with the fewest collisions is kept (MiniOneRec,
+    LETTER), then the lowest reconstruction error; only the second half of training is looked at, because k-means on
+    an untrained encoder collides little and means little. ``extra`` are further terms of the loss (LETTER's).
+    """
+    rows = torch.from_numpy(np.ascontiguousarray(features[fit])).to(device)
+    shift = rows.mean(0)
+    scale = float((rows - shift).square().mean().sqrt())
+    model = RqVae(shift.cpu(), scale if scale > 0 else 1.0, config, seed=seed).to(device)
+    start = derive(seed, "sids", "rqvae", "start")
+    inputs = model.standardise(rows)
+    books = residual_kmeans(model.latents(inputs).float().cpu().numpy(), config, seed=start, progress=progress)
+    with torch.no_grad():
+        for parameter, book in zip(model.codebooks, books, strict=True):
+            parameter.copy_(torch.from_numpy(book))
+    extra = extra or ExtraTerms()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    dead = DeadCodes(model, config)
+    shuffler = torch_generator(seed, "sids", "rqvae", "order")
+    every = max(_CHECK_EVERY, math.ceil(config.epochs / _CHECKS))
+    steps = math.ceil(len(inputs) / config.batch_size)
+    best = _Best()
+    for epoch in progress.track("RQ-VAE", range(config.epochs), total=config.epochs):
+        extra.start_epoch(model, epoch)
+        order = torch.randperm(len(inputs), generator=shuffler).to(device)
+        for index, batch in enumerate(torch.split(order, config.batch_size)):
+            done = (epoch * steps + index + 1) / steps
+            for group in optimiser.param_groups:
+                group["lr"] = config.lr * min(1.0, done / config.warmup_epochs) if config.warmup_epochs else config.lr
+            loss, quantised = model(inputs[batch], config.sinkhorn)
+            optimiser.zero_grad(set_to_none=True)
+            (loss.total + extra.loss(model, batch, quantised)).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
+            optimiser.step()
+            dead.count(quantised.codes)
+        dead.end_epoch(model, inputs, optimiser)
+        final = epoch + 1 == config.epochs
+        if final or ((epoch + 1) % every == 0 and epoch + 1 >= config.epochs / 2):
+            best.look(model, inputs, epoch + 1, progress)
+    if best.state is not None:
+        model.load_state_dict(best.state)
+    progress.note("sids_best_epoch", best.epoch)
+    progress.note("sids_reconstruction_error", best.reconstruction)
+    progress.note("sids_codes_restarted", dead.restarted)
+    return model.eval()
+
+
+class DeadCodes:
+    """Watches which codewords are used, and restarts those that were not for ``config.dead_code_epochs`` epochs.
+
+    A restarted codeword is put on one of the residuals that its level quantises worst, and forgets its moments.
+    """
+
+    def __init__(self, model: RqVae, config: SidConfig) -> None:
+        self.patience, self.restarted = config.dead_code_epochs, 0
+        self.idle = torch.zeros(config.levels, config.codes, dtype=torch.int64, device=model.shift.device)
+        self.used = torch.zeros_like(self.idle, dtype=torch.bool)
+
+    def count(self, codes: Tensor) -> None:
+        self.used[torch.arange(codes.shape[1], device=codes.device), codes] = True
+
+    def end_epoch(self, model: RqVae, inputs: Tensor, optimiser: torch.optim.Optimizer) -> None:
+        """Restart what was idle for too long; ``inputs`` are the standardised training rows."""
+        self.idle = torch.where(self.used, 0, self.idle + 1)
+        self.used = torch.zeros_like(self.used)
+        if self.patience and bool((self.idle >= self.patience).any()):
+            self._restart(model, inputs, optimiser)
+
+    @torch.no_grad()
+    def _restart(self, model: RqVae, inputs: Tensor, optimiser: torch.optim.Optimizer) -> None:
+        residual = model.latents(inputs).double().cpu().numpy()
+        for level, book in enumerate(model.codebooks):
+            gone = torch.nonzero(self.idle[level] >= self.patience).flatten()
+            words = book.detach().double().cpu().numpy()
+            if len(gone):
+                errors = ((residual - words[nearest(residual, words)]) ** 2).sum(1)
+                chosen = worst_quantised(residual, errors, len(gone))
+                rows = gone[: len(chosen)]
+                book[rows] = torch.from_numpy(residual[chosen]).to(book)
+                for moment in ("exp_avg", "exp_avg_sq"):
+                    if moment in optimiser.state.get(book, {}):
+                        optimiser.state[book][moment][rows] = 0
+                self.idle[level, gone] = 0
+                self.restarted += len(rows)
+                words = book.detach().double().cpu().numpy()
+            residual = residual - words[nearest(residual, words)]
+
+
+@dataclass
+class _Best:
+    """The checkpoint with the fewest collisions so far, then the lowest reconstruction error."""
+
+    collisions: float = math.inf
+    reconstruction: float = math.inf
+    epoch: int = 0
+    state: dict[str, Tensor] | None = None
+
+    @torch.no_grad()
+    def look(self, model: RqVae, inputs: Tensor, epoch: int, progress: Progress) -> None:
+        squares, codes = 0.0, []
+        for chunk in torch.split(inputs, _CHUNK):
+            loss, quantised = model(chunk)
+            squares += float(loss.reconstruction) * len(chunk)
+            codes.append(quantised.codes)
+        error = squares / len(inputs)
+        collisions = 1 - len(torch.unique(torch.cat(codes), dim=0)) / len(inputs)
+        progress.log("sids.rqvae", epoch, {"reconstruction": error, "collisions": collisions})
+        if (collisions, error) < (self.collisions, self.reconstruction):
+            self.collisions, self.reconstruction, self.epoch = collisions, error, epoch
+            self.state = {name: value.clone() for name, value in model.state_dict().items()}

@@ -89,8 +89,10 @@ class SidTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.level_sizes):
             raise ValueError(f"codes {self.codes.shape} do not fit {len(self.level_sizes)} levels")
-        if len(self.codes) and (self.codes.max(axis=0) >= np.asarray(self.level_sizes)).any():
-            raise ValueError("a code lies outside its level")
+        padding = self.codes < 0
+        outside = (self.codes >= np.asarray(self.level_sizes)) | (self.codes < -1)
+        if outside.any() or padding[:, :1].any() or (padding[:, :-1] & ~padding[:, 1:]).any():
+            raise ValueError("a code lies outside its level, or padding in front of a code")
         if self.tree is not None and set(self.level_sizes) != {self.tree.size}:
             raise ValueError(f"levels of {self.level_sizes} codes do not fit a tree of {self.tree.size}")
 
@@ -200,35 +202,14 @@ def load_table(folder: Path) -> SidTable:
     )
 
 
-def from_index(
-    codes: CodeArray, level_sizes: Sequence[int] | None = None, *, quantised_levels: int | None = None
-) -> SidTable:
+def from_index(codes: CodeArray, level_sizes: Sequence[int] | None = None) -> SidTable:
     """Make a table without codebooks from codes [N, L]; -1 pads behind the last level of a shorter SID.
 
-    Args:
-        level_sizes: Codes of each level; largest code plus one where it is not given.
-        quantised_levels: Levels that come from codebooks; all L of them where it is not given (MiniOneRec, LETTER
-            keep their collisions and have no ordinal level).
-
-    Raises DataFault for codes outside their level, or padding in front of a code.
+    Each level has ``level_sizes`` codes (largest code plus one where they are not given), and all are quantised levels:
+    MiniOneRec and LETTER keep their collisions.
     """
-    codes = np.ascontiguousarray(codes, dtype=np.int64)
-    if codes.ndim != 2 or not codes.size:
-        raise DataFault(f"an index needs a row of codes for every item; got an array of shape {codes.shape}")
-    largest = codes.max(axis=0)
-    sizes = tuple(int(x) for x in (largest + 1 if level_sizes is None else level_sizes))
-    if len(sizes) != codes.shape[1]:
-        raise DataFault(f"the index has {codes.shape[1]} levels and {len(sizes)} level sizes")
-    outside = (codes >= np.asarray(sizes)) | (codes < -1)
-    late = (codes[:, :-1] < 0) & (codes[:, 1:] >= 0)
-    bad = np.flatnonzero(outside.any(1) | late.any(1) | (codes[:, 0] < 0))
-    if bad.size:
-        raise DataFault(
-            f"{bad.size} items have codes outside their level, or padding in front of a code",
-            where=f"item row {bad[0]}: {codes[bad[0]].tolist()}",
-            hint="check the index file and the level sizes",
-        )
-    return SidTable(codes, sizes, len(sizes) if quantised_levels is None else quantised_levels)
+    sizes = tuple(int(x) for x in (codes.max(axis=0) + 1 if level_sizes is None else level_sizes))
+    return SidTable(np.ascontiguousarray(codes, dtype=np.int64), sizes, len(sizes))
 
 
 def check_items(table: SidTable, items: int) -> None:
@@ -310,13 +291,3 @@ def nearest_codes(latents: FloatArray, codebooks: Sequence[FloatArray]) -> CodeA
         codes[:, level] = nearest(residual, words)
         residual -= words[codes[:, level]]
     return codes
-
-
-def residuals_after(
-    latents: FloatArray, codebooks: Sequence[FloatArray], codes: CodeArray, levels: int
-) -> NDArray[np.float64]:
-    """Subtract the codewords of the first ``levels`` levels from latents [N, D]: [N, D]."""
-    residual = latents.astype(np.float64)
-    for level in range(levels):
-        residual -= codebooks[level].astype(np.float64)[codes[:, level]]
-    return residual

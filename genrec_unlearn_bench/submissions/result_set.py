@@ -15,12 +15,11 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
-from genrec_unlearn_bench.reporting.frame import filtered
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
-from genrec_unlearn_bench.reporting.selection import Selection, chosen_layout, selected_board
+from genrec_unlearn_bench.reporting.selection import Selection, chosen_layout, filtered, selected_board
 from genrec_unlearn_bench.submissions.bundle import SHIPPED
 from genrec_unlearn_bench.submissions.verification import published_sources
 

@@ -12,7 +12,6 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.reporting.latex_text import bibtex_faults
 from genrec_unlearn_bench.submissions.plain_text import Refused, odd_text, strict_yaml
 
 STATEMENTS: Mapping[str, str] = {
@@ -53,12 +52,6 @@ def _title(text: str) -> str:
     return _refusing(_line(text), f"holds the invisible character U+{ord(hidden):04X}" if hidden else None)
 
 
-def _bibtex(text: str) -> str:
-    if faults := bibtex_faults(text):
-        raise ValueError("; ".join(faults))
-    return text
-
-
 def _refusing(text: str, fault: str | None) -> str:
     if fault:
         raise ValueError(f"the text {fault}")
@@ -89,7 +82,8 @@ class Paper(StrictModel):
     title: Line
     url: Url | None = None
     arxiv: Annotated[str, Field(pattern=r"^(\d{4}\.\d{4,5}|[a-z-]+/\d{7})(v\d+)?$")] | None = None
-    bibtex: Annotated[Page, AfterValidator(_bibtex)] | None = None
+    bibtex: Page | None = None
+    """For the reader to copy: shown on the page, and in no file of tables."""
 
 
 class Tuning(StrictModel):

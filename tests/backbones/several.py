@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from genrec_unlearn_bench.backbones import snapshots
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Shards
@@ -63,44 +62,17 @@ def t5(folder: Path, progress: Progress) -> Recommender:
     return model
 
 
-def chains(*, dropout: float = 0.0, checkpointing: bool = False) -> CausalRecommender:
+def chains(*, checkpointing: bool = False) -> CausalRecommender:
     # No width is a multiple of the processes: shares differ in size.
     network = NetworkShape(hidden=36, ffn=47, layers=3, heads=3, groups=3, head_dim=6)
-    shape = CausalShape(network=network, history_limit=4, dropout=dropout, checkpointing=checkpointing)
+    shape = CausalShape(network=network, history_limit=4, checkpointing=checkpointing)
     return CausalRecommender.fresh(shape, sids(), seed=0)
 
 
 def scratch(folder: Path, progress: Progress) -> Recommender:
-    return _pieces(chains(checkpointing=True), progress)
-
-
-def interrupted(folder: Path, progress: Progress) -> Recommender:
-    """With dropout, in three pieces: one step, another, and the rest; each begins with new weights."""
-    for minutes in (0.0, 0.0):
-        _pieces(chains(dropout=0.2), Progress(), folder / "work", minutes)
-    return _pieces(chains(dropout=0.2), progress, folder / "work")
-
-
-def in_one_piece(folder: Path, progress: Progress) -> Recommender:
-    return _pieces(chains(dropout=0.2), progress)
-
-
-def _pieces(
-    model: CausalRecommender, progress: Progress, work: Path | None = None, minutes: float | None = None
-) -> Recommender:
-    source = data()
-    train_recommender(
-        model,
-        CONFIG,
-        train=source.train,
-        valid=source.valid,
-        seed=0,
-        device="cpu",
-        progress=progress,
-        task=PrefixChains(model, source.train),
-        work=work,
-        minutes=minutes,
-    )
+    model, source = chains(checkpointing=True), data()
+    how: dict[str, Any] = {"seed": 0, "device": "cpu", "progress": progress, "task": PrefixChains(model, source.train)}
+    train_recommender(model, CONFIG, train=source.train, valid=source.valid, **how)
     return model
 
 
@@ -122,7 +94,7 @@ def halves(folder: Path, progress: Progress) -> Recommender:
 
 
 TRAININGS: dict[str, Callable[[Path, Progress], Recommender]] = {
-    made.__name__: made for made in (t5, scratch, interrupted, in_one_piece, adapters, halves)
+    made.__name__: made for made in (t5, scratch, adapters, halves)
 }
 
 
@@ -213,11 +185,9 @@ def started(arguments: list[str], processes: int = PROCESSES) -> list[tuple[str,
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    snapshots.SECONDS_BETWEEN = 1e9
-    found: dict[str, Any] = {name: outcome(name, folder / "plain") for name in ("t5", "adapters", "in_one_piece")}
-    found["interrupted"] = outcome("interrupted", folder / "plain")
+    found: dict[str, Any] = {name: outcome(name, folder / "plain") for name in ("t5", "adapters")}
     with sharding():
-        for name in ("scratch", "adapters", "halves", "in_one_piece", "interrupted"):
+        for name in ("scratch", "adapters", "halves"):
             found[f"sharded {name}"] = outcome(name, folder / "sharded")
         found["halved"] = halved()
         try:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, T5EncoderModel
 
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
-from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataMissing, UsageError
+from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from tests.backbones.checkpoints import qwen_folder, t5_folder
 
 
@@ -67,14 +67,9 @@ def test_a_hub_model_that_cannot_be_had(name: str) -> None:
 
 
 def test_names_that_are_neither_folder_nor_hub_id(tmp_path: Path) -> None:
-    for name in (str(tmp_path / "nowhere"), "./nowhere", "~/no/where", "a/b/c"):
-        with pytest.raises(DataMissing, match="no such folder"):
+    for name in (str(tmp_path / "nowhere"), "./nowhere", "a/b/c", "what is this?"):
+        with pytest.raises(DataMissing, match="the model cannot be loaded"):
             load_pretrained(name, "t5")
-    with pytest.raises(DataMissing, match="could not be fetched"):
-        load_pretrained("what is this?", "t5")
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UsageError, match="not a file"):
-        load_pretrained(str(tmp_path / "file"), "t5")
 
 
 def test_folders_that_lack_a_part(tmp_path: Path) -> None:
@@ -83,7 +78,7 @@ def test_folders_that_lack_a_part(tmp_path: Path) -> None:
     folder = qwen_folder(tmp_path / "qwen")
     for file in folder.glob("tokenizer*"):
         file.rename(tmp_path / file.name)
-    with pytest.raises(DataMissing, match="no tokenizer"):
+    with pytest.raises(DataMissing, match="holds none of tokenizer"):
         load_pretrained(str(folder), "qwen2")
     (folder / "model.safetensors").rename(tmp_path / "model.safetensors")
     with pytest.raises(DataMissing, match=r"model\.safetensors"):
@@ -137,7 +132,5 @@ def test_damaged_and_ill_fitting_files(tmp_path: Path) -> None:
 
 def test_a_tokenizer_with_more_ids_than_the_embedding_has_rows(tmp_path: Path) -> None:
     folder = qwen_folder(tmp_path / "qwen", rows=100)
-    with pytest.raises(CorruptArtefact, match="do not belong together"):
-        load_pretrained(str(folder), "qwen2")
-    with pytest.raises(BenchError, match="100 rows"):
+    with pytest.raises(CorruptArtefact, match="the embedding has 100 rows"):
         load_pretrained(str(folder), "qwen2")

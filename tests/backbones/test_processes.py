@@ -44,9 +44,9 @@ def test_shares_add_up_to_the_mean_of_the_whole(samples: list[tuple[int, int]], 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"FSDP_VERSION": "1"}, "fsdp_version: 2"),
-        ({"FSDP_VERSION": "2", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}, "fsdp_cpu_ram_efficient_loading: false"),
-        ({"FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true"}, "fsdp_offload_params: false"),
+        ({"FSDP_VERSION": "1"}, "FSDP_VERSION 2"),
+        ({"FSDP_VERSION": "2", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}, "FSDP_CPU_RAM_EFFICIENT_LOADING"),
+        ({"FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true"}, "FSDP_OFFLOAD_PARAMS"),
     ],
 )
 def test_what_sharding_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str) -> None:
@@ -134,13 +134,6 @@ def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]
         if value.dtype is torch.bfloat16:  # the frozen ones
             assert torch.equal(found["weights"][name], value), name
     torch.testing.assert_close(found["losses"], wanted["losses"], atol=0.05, rtol=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "sharded "])
-def test_an_interrupted_training_goes_on_with_the_same_bits(both: list[dict[str, Any]], kind: str) -> None:
-    """Dropout included, of which every process has its own."""
-    assert_alike(both[0][f"{kind}interrupted"], both[0][f"{kind}in_one_piece"], 0.0)
 
 
 @pytest.mark.slow

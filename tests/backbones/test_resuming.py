@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from genrec_unlearn_bench.backbones import snapshots
+from genrec_unlearn_bench.backbones import training
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import Outcome, train_recommender
-from genrec_unlearn_bench.errors import DataFault, StorageError, UsageError
+from genrec_unlearn_bench.errors import StorageError
 from genrec_unlearn_bench.progress import Progress
 from tests.planted import examples, sequences, sids
 
@@ -84,8 +84,8 @@ def assert_same(one: Piece, other: Piece) -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot after every step."""
-    monkeypatch.setattr(snapshots, "SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr("genrec_unlearn_bench.backbones.snapshots.Resumption.due", property(lambda self: True))
+    monkeypatch.setattr(training, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(training, "WRITING", 0)
 
 
 def test_in_pieces_of_one_step(tmp_path: Path, whole: Piece) -> None:
@@ -114,35 +114,9 @@ def test_killed_between_steps(tmp_path: Path, whole: Piece) -> None:
     assert last.progress.earlier_seconds > 0
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("call", range(9))
-def test_killed_between_files(tmp_path: Path, whole: Piece, monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    """Whatever the last thing was that reached the disk, half a file included."""
-    real, replace, calls = snapshots._put, snapshots.os.replace, iter(range(100))
-
-    def put(path: Path, content: bytes) -> None:
-        if next(calls) == call:
-            path.write_bytes(content[: len(content) // 2])
-            raise Killed
-        real(path, content)
-
-    def moved(source: Path, target: Path) -> None:
-        if next(calls) == call:
-            raise Killed
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_put", put)
-        patch.setattr(snapshots.os, "replace", moved)
-        with pytest.raises(Killed):
-            piece(tmp_path)
-    assert_same(piece(tmp_path), whole)
-
-
 def test_a_damaged_state_is_not_used(tmp_path: Path, whole: Piece) -> None:
     piece(tmp_path, minutes=INSTANT)
-    (damaged,) = tmp_path.glob("*/*.safetensors")
+    (damaged,) = tmp_path.glob("*.snapshot")
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
     restarted = piece(tmp_path)
     assert restarted.progress.earlier_seconds == 0
@@ -160,11 +134,11 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path, whole: Piece, mon
     piece(tmp_path, minutes=INSTANT)
 
     def full(path: Path, content: bytes) -> None:
-        path.write_bytes(content[:10])
+        path.write_text("")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_put", full)
+        patch.setattr(Path, "write_bytes", full)
         with pytest.raises(StorageError, match="cannot write"):
             piece(tmp_path, minutes=INSTANT)
     second = piece(tmp_path, minutes=INSTANT)
@@ -189,15 +163,3 @@ def test_the_folder_of_the_progress_is_used(tmp_path: Path, whole: Piece, eager:
     )
     assert progress.earlier_seconds > 0
     assert_same(Piece(model, whole.outcome, progress), whole)
-
-
-def test_a_time_limit_needs_a_folder() -> None:
-    with pytest.raises(UsageError, match="folder"):
-        piece(None, minutes=1)
-
-
-def test_semantic_ids_of_another_catalogue() -> None:
-    data = examples([[0, 1, 2, 64]])
-    model = T5Recommender.fresh(SHAPE, sids(), seed=0)
-    with pytest.raises(DataFault, match="another catalogue"):
-        train_recommender(model, CONFIG, train=data, valid=data, seed=0, device="cpu", progress=Progress())

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
+from genrec_unlearn_bench.executors.sweep import Sweep
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -38,9 +38,8 @@ def cells(root: Path, way: dict[str, object]) -> list[Job]:
 
 def seconds(root: Path, processes: int, way: dict[str, object]) -> float:
     """Wall-clock of the whole grid, the start of the processes included."""
-    cache = root / "cache"
-    folder = SweepFolder.of(cache, "twelve")
-    local = LocalProcesses(folder, cache, processes=processes, machine=Machine(cores=2, gpus=()), work=WORK)
+    folder = SweepFolder.of(root / "cache", "twelve")
+    local = LocalProcesses(folder, processes=processes, machine=Machine(cores=2, gpus=()), work=WORK)
     began = time.perf_counter()
     outcome = Sweep(cells(root, way), local, folder, Progress()).run()
     took = time.perf_counter() - began

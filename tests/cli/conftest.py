@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from genrec_unlearn_bench.cli import grid_run
 from genrec_unlearn_bench.executors.task import WorkResult
 from genrec_unlearn_bench.grid.spec import Job
-from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
 from tests.executors import light_work
@@ -46,17 +39,12 @@ def install_light(monkeypatch: pytest.MonkeyPatch) -> Light:
     """Let ``bench grid run`` do light cells."""
     found = Light()
 
-    def choose(name: str, folder: SweepFolder, cache: Path, *_: Any) -> InProcess:
-        return InProcess(folder, cache)
-
     monkeypatch.setattr("genrec_unlearn_bench.grid.expand.graph_builder", lambda **_: LightBuilder())
-    monkeypatch.setattr(grid_run, "choose_executor", choose)
+    monkeypatch.setattr("genrec_unlearn_bench.executors.local.LocalProcesses", lambda folder, **_: InProcess(folder))
     monkeypatch.setattr("genrec_unlearn_bench.executors.task.run_job", found.work)
     return found
 
 
 @pytest.fixture
-def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[Light]:
-    before = signal.getsignal(signal.SIGINT)
-    yield install_light(monkeypatch)
-    signal.signal(signal.SIGINT, before)
+def light(monkeypatch: pytest.MonkeyPatch) -> Light:
+    return install_light(monkeypatch)

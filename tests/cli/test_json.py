@@ -187,7 +187,7 @@ def grid_documents(patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]]:
     light = install_light(patch)
     light.faults["filter"] = ValueError("broken")
     places = ("--cache-dir", "light", "--results-dir", "light-results")
-    yield "grid plan two.yaml --cells", printed("grid plan two.yaml --cells", *places)
+    yield "grid plan two.yaml", printed("grid plan two.yaml", *places)
     cell = "tiger filter seed0"
     yield "grid plan two.yaml --explain", printed("grid plan two.yaml --explain", cell, *places)
     yield "grid run two.yaml --dry-run", printed("grid run two.yaml --dry-run", *places)

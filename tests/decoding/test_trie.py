@@ -90,11 +90,6 @@ def test_items_that_share_a_sid_stay_in_item_order() -> None:
     [
         (np.zeros((2, 3), dtype=np.int64), np.ones(2, dtype=np.bool_), "every item is blocked"),
         (np.zeros((0, 3), dtype=np.int64), None, "empty"),
-        (np.array([[0, 4, 0]]), None, "code 4 on level 1, which has 4 codes"),
-        (np.array([[-1, -1, -1]]), None, "code -1 on level 0"),
-        (np.array([[0, -1, 1]]), None, "code 1 on level 2"),
-        (np.array([[0, -2, -1]]), None, "code -2 on level 1"),
-        (np.array([[0, 1]]), None, "3 levels"),
     ],
 )
 def test_a_table_that_cannot_be_decoded_is_refused(codes: np.ndarray, blocked: np.ndarray | None, words: str) -> None:

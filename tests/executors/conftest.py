@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.executors import base
-from genrec_unlearn_bench.executors.base import Executor, Sweep, SweepOutcome
+from genrec_unlearn_bench.executors import sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
+from genrec_unlearn_bench.executors.sweep import Sweep, SweepOutcome
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from genrec_unlearn_bench.progress import Progress
@@ -49,16 +49,13 @@ class World:
 
     def local(self, processes: int = 2, *, machine: Machine | None = None, grace: float = 2.0) -> LocalProcesses:
         machine = machine or Machine(cores=processes, gpus=())
-        return LocalProcesses(
-            self.folder, self.cache, processes=processes, machine=machine, grace=grace, work=light_work.WORK
-        )
+        return LocalProcesses(self.folder, processes=processes, machine=machine, grace=grace, work=light_work.WORK)
 
     def in_process(self) -> InProcess:
-        return InProcess(self.folder, self.cache, work=light_work.WORK)
+        return InProcess(self.folder, work=light_work.WORK)
 
-    def sweep(self, jobs: Sequence[Job], executor: Executor | None = None, **options: Any) -> SweepOutcome:
-        hurry = options.pop("hurry", None)
-        return Sweep(jobs, executor or self.in_process(), self.folder, self.shown, **options).run(hurry)
+    def sweep(self, jobs: Sequence[Job], executor: LocalProcesses | None = None, **options: Any) -> SweepOutcome:
+        return Sweep(jobs, executor or self.in_process(), self.folder, self.shown, **options).run()
 
     def state(self, job: str) -> JobState:
         state = self.folder.state(job)
@@ -75,16 +72,16 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(base, "PAUSES", (0.01,))
+    monkeypatch.setattr(sweep, "PAUSES", (0.01, 0.01))
     # The fork server imports the light work by its name.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return World(tmp_path, Lines())
 
 
 @pytest.fixture(params=["in-process", "1 process", "2 processes"])
-def executor(request: pytest.FixtureRequest, world: World) -> Callable[[], Executor]:
+def executor(request: pytest.FixtureRequest, world: World) -> Callable[[], LocalProcesses]:
     """Each executor that this machine has."""
-    kinds: dict[str, Callable[[], Executor]] = {
+    kinds: dict[str, Callable[[], LocalProcesses]] = {
         "in-process": world.in_process,
         "1 process": lambda: world.local(1),
         "2 processes": lambda: world.local(2),

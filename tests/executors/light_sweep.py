@@ -8,8 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from genrec_unlearn_bench.executors.base import Sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
+from genrec_unlearn_bench.executors.sweep import Sweep
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import SweepFolder
 from genrec_unlearn_bench.progress import Progress
@@ -45,14 +45,14 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    cache = given.root / "cache"
-    folder = SweepFolder.of(cache, "light")
+    folder = SweepFolder.of(given.root / "cache", "light")
     cores = max(2, given.processes)
     machine = Machine(cores=cores, gpus=())
-    local = LocalProcesses(folder, cache, processes=given.processes, machine=machine, work=WORK)
+    local = LocalProcesses(folder, processes=given.processes, machine=machine, work=WORK)
     wanted = jobs(given.root, given.seeds, given.seconds)
-    outcome = Sweep(wanted, local, folder, Said()).run()
-    print(json.dumps(sorted(outcome.done)), flush=True)
+    sweep = Sweep(wanted, local, folder, Said())
+    outcome = sweep.run()
+    print(json.dumps(sorted(set(outcome.done) & set(sweep.tries))), flush=True)
     return 130 if outcome.interrupted else 1 if outcome.failed or outcome.left else 0
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.executors.base import Sweep, SweepOutcome
 from genrec_unlearn_bench.executors.local import LocalProcesses, Machine
+from genrec_unlearn_bench.executors.sweep import Sweep, SweepOutcome
 from genrec_unlearn_bench.grid.expand import GridCell, graph_builder
 from genrec_unlearn_bench.grid.plan import make_plan
 from genrec_unlearn_bench.grid.spec import Job
@@ -54,9 +54,7 @@ def run(root: Path, kind: str) -> SweepOutcome:
     folder = SweepFolder.of(cache, "tiny")
     machine = Machine(cores=2, gpus=())
     executor = (
-        InProcess(folder, cache)
-        if kind == "in-process"
-        else LocalProcesses(folder, cache, processes=int(kind[0]), machine=machine)
+        InProcess(folder) if kind == "in-process" else LocalProcesses(folder, processes=int(kind[0]), machine=machine)
     )
     wanted = jobs(root / kind / "results", cache)
     outcome = Sweep(wanted, executor, folder, Progress()).run()

@@ -15,7 +15,6 @@ from genrec_unlearn_bench.errors import MissingExtra, UsageError
 from genrec_unlearn_bench.executors import task
 from genrec_unlearn_bench.executors.slurm import (
     JobArray,
-    Placement,
     Slurm,
     SlurmSettings,
     job_arrays,
@@ -23,7 +22,6 @@ from genrec_unlearn_bench.executors.slurm import (
     waits,
 )
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
-from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
 from tests.executors.conftest import World
@@ -48,19 +46,16 @@ class LocalSlurm(Slurm):
     def _check_installed(self) -> None:
         pass
 
-    def _test(self, job: Job, placement: Placement) -> None:
-        pass
-
     def _executor(self, array: JobArray, dependency: str | None) -> Any:
         from submitit import LocalExecutor
 
         executor = LocalExecutor(self.folder.slurm, max_num_timeout=array.placement.restarts)
-        executor.update_parameters(timeout_min=60, signal_delay_s=self._grace(array))
+        executor.update_parameters(timeout_min=60, signal_delay_s=5)
         return executor
 
 
 def local(world: World) -> Slurm:
-    return LocalSlurm(world.folder, world.cache, SlurmSettings(grace_seconds=5), work=light_work.WORK)
+    return LocalSlurm(world.folder, work=light_work.WORK)
 
 
 @pytest.mark.slow
@@ -71,8 +66,7 @@ def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
         world.job("bad", ends="fault"),
         world.job("late", needs=("bad",)),
     ]
-    outcome = world.sweep(jobs, local(world))
-    assert outcome.handed == 3
+    local(world).submit(jobs)
     until(lambda: over(world, "good", "bad", "late"))
     states = {job.name: world.state(job.name) for job in jobs}
     assert {name: state.state for name, state in states.items()} == {
@@ -80,7 +74,7 @@ def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
         "bad": "failed",
         "late": "skipped",
     }
-    assert (states["good"].executor, states["good"].place.isdigit()) == ("slurm", True)
+    assert states["good"].place.isdigit()
     assert Path(states["good"].result, "result.json").exists()
     assert "needs 'bad', which was not done: a line is broken" in states["late"].error
 
@@ -108,7 +102,7 @@ def test_a_job_at_its_time_limit_that_may_not_be_queued_again_has_failed(
     def work(*_: object) -> WorkResult:
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
-    given = {"job": world.job("endless"), "folder": world.folder.root, "cache": world.cache, "executor": "slurm"}
+    given = {"job": world.job("endless"), "folder": world.folder.root}
     monkeypatch.setattr(task, "run_job", work)
     ended = perform(Assignment.model_validate({**given, "place": "7"}))
     assert (ended.how, world.state("endless").state) == ("failed", "failed")
@@ -122,12 +116,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
-    settings = SlurmSettings(partition="gpu", setup=("module load cuda",), sbatch={"nice": 5}, max_parallel=1)
+    settings = SlurmSettings(setup=("module load cuda",), sbatch={"partition": "gpu", "nice": 5}, max_parallel=1)
     jobs = [
         world.job("first", until="original", gpus=2, cores=4, minutes=30),
         *(world.job(name, needs=("first",), memory_mib=700) for name in ("one", "two")),
     ]
-    slurm = Slurm(world.folder, world.cache, settings, info=world.shown.info)
+    slurm = Slurm(world.folder, settings, info=world.shown.info)
     slurm.submit(jobs)
     first, cells = cluster.submitted()
     for line in ("partition=gpu", "gpus-per-node=2", "cpus-per-task=4", "time=30", "nice=5", "signal=USR2@90"):
@@ -148,33 +142,35 @@ def test_what_slurm_is_given(world: World, cluster: FakeSlurm) -> None:
 
 def test_what_is_queued_or_runs_is_not_submitted_again(world: World, cluster: FakeSlurm) -> None:
     jobs = [world.job("first", until="original"), world.job("cell", needs=("first",)), world.job("other")]
-    Slurm(world.folder, world.cache).submit(jobs[:1])
+    Slurm(world.folder).submit(jobs[:1])
     cluster.queue("1|RUNNING|None")
-    Slurm(world.folder, world.cache, info=world.shown.info).submit(jobs)
+    Slurm(world.folder, info=world.shown.info).submit(jobs)
     assert len(cluster.submitted()) == 3
     assert any("dependency=afterany:1\n" in text for text in cluster.submitted())
     assert "1 jobs are in Slurm's queue, or running, since an earlier call" in world.shown.lines
     cluster.queue("1|COMPLETED|None", "2|CANCELLED|None", "3|PENDING|Resources")
-    Slurm(world.folder, world.cache).submit(jobs[1:])
+    Slurm(world.folder).submit(jobs[1:])
     assert len(cluster.submitted()) == 4
 
 
-def test_refusals_come_in_slurms_own_words_before_anything_is_submitted(world: World, cluster: FakeSlurm) -> None:
-    settings = SlurmSettings.model_validate({"overrides": [{"where": {"method": "two"}, "set": {"partition": "nope"}}]})
-    with pytest.raises(UsageError, match="refuses the job 'two': invalid partition specified: nope"):
-        Slurm(world.folder, world.cache, settings).submit([world.job("one"), world.job("two")])
-    assert cluster.submitted() == []
+def test_a_refusal_comes_in_slurms_own_words_and_the_next_call_submits_the_rest(
+    world: World, cluster: FakeSlurm
+) -> None:
+    one, *seven = [world.job("one", cores=2), *(world.job(str(number)) for number in range(7))]
     with pytest.raises(UsageError, match="Job array too large"):
-        Slurm(world.folder, world.cache).submit([world.job(str(number)) for number in range(7)])
+        Slurm(world.folder).submit([one, *seven])
+    cluster.queue("1|RUNNING|None")
+    Slurm(world.folder, SlurmSettings(array_size=4)).submit([one, *seven])
+    assert len(cluster.submitted()) == 3
 
 
 def test_a_machine_without_slurm_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="no Slurm: the command 'sbatch' is not found"):
-        Slurm(world.folder, world.cache)
+        Slurm(world.folder)
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
     with pytest.raises(MissingExtra, match=r"genrec-unlearn-bench\[slurm\]"):
-        Slurm(world.folder, world.cache)
+        Slurm(world.folder)
 
 
 @pytest.fixture
@@ -184,7 +180,7 @@ def folder(tmp_path: Path) -> SweepFolder:
 
 def write(folder: SweepFolder, job: str, state: str, place: str, ago: float = 1000.0) -> None:
     folder.slurm.mkdir(parents=True, exist_ok=True)
-    fields = {"job": job, "state": state, "executor": "slurm", "place": place, "updated": time.time() - ago}
+    fields = {"job": job, "state": state, "place": place, "updated": time.time() - ago}
     folder.write(JobState.model_validate(fields))
 
 
@@ -218,8 +214,8 @@ def test_the_queue_says_what_became_of_jobs_that_cannot(folder: SweepFolder, clu
     ended = dict.fromkeys(("cancelled", "killed", "ended", "gone"), "lost")
     assert states_of(folder, *names) == {"waits": "queued", "runs": "running", "late": "running", **ended}
     assert "7_2: CANCELLED" in error_of(folder, "cancelled")
-    assert "memory_mib" in error_of(folder, "killed")
-    assert "no longer in the queue" in error_of(folder, "gone")
+    assert "OUT_OF_MEMORY" in error_of(folder, "killed")
+    assert "GONE" in error_of(folder, "gone")
     assert set(slurm_states(folder)) == {"waits", "runs", "late"}
 
 

@@ -11,16 +11,13 @@ from genrec_unlearn_bench.executors.slurm import SlurmSettings, read_slurm_setti
 from tests.executors.light_work import job
 
 TEXT = """
-partition: gpu
-account: lab
 minutes: 60
 memory_mib: 8000
 setup: [module load cuda]
-sbatch: {mail-type: FAIL, nice: 100}
+sbatch: {partition: gpu, account: lab, mail-type: FAIL, nice: 100}
 overrides:
   - where: {method: [npo, "t*"], seed: 0}
-    set: {partition: long, minutes: 600, sbatch: {nice: 0}}
-    why: they take longer
+    set: {minutes: 600, sbatch: {partition: long, nice: 0, account: null}}
   - where: {until: original}
     set: {gpus: 4, cores: 8, fsdp: true, setup: []}
 """
@@ -51,6 +48,7 @@ def test_the_grid_file_wins_over_defaults_and_overrides_over_both(settings: Slur
         assert dict(placed.sbatch)["partition"] == partition
         assert dict(placed.sbatch)["time"] == (600 if partition == "long" else 5)
         assert dict(placed.sbatch)["mem"] == "8000M"
+        assert ("account" in dict(placed.sbatch)) == (partition == "gpu")
         assert dict(placed.sbatch)["nice"] == (0 if partition == "long" else 100)
 
 
@@ -64,10 +62,10 @@ def test_trainings_may_be_queued_again_more_often(settings: SlurmSettings, tmp_p
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "slurm.yaml"
-    path.write_text("partitoin: gpu\nminutes: 0\noverrides: [{where: {methods: npo}, set: {gpu: 1}}]\n")
+    path.write_text("array_sise: 3\nminutes: 0\noverrides: [{where: {methods: npo}, set: {gpu: 1}}]\n")
     with pytest.raises(ConfigError) as told:
         read_slurm_settings(path)
-    assert "partitoin: unknown key; did you mean 'partition'?" in str(told.value)
+    assert "array_sise: unknown key; did you mean 'array_size'?" in str(told.value)
     assert "minutes" in str(told.value)
     assert "where.methods.[key]: Input should be 'task'" in str(told.value)
     assert "did you mean 'gpus'?" in str(told.value)

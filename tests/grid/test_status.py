@@ -34,7 +34,7 @@ def sweep(
     tmp_path: Path, jobs: Sequence[Job], states: Sequence[JobState] = (), grid: str = "mine", **facts: Any
 ) -> SweepFolder:
     folder = SweepFolder.of(tmp_path / "cache", grid)
-    given = {"grid": grid, "started": 1.0, "command": "bench grid run mine", "results_dir": "results"}
+    given = {"started": 1.0, "command": "bench grid run mine", "results_dir": "results"}
     folder.begin(SweepFacts.model_validate({**given, **facts}), jobs)
     for state in states:
         folder.write(state)
@@ -45,15 +45,13 @@ def written(job: str, state: State, ago: float = 10.0, **more: Any) -> JobState:
     return JobState(job=job, state=state, updated=NOW - ago, **{"host": "n17", "pid": 1, **more})
 
 
-def test_jobs_are_counted_by_state_and_group(tmp_path: Path) -> None:
+def test_jobs_are_counted_by_state(tmp_path: Path) -> None:
     jobs = [job("a"), job("b"), job("c", "mor"), job("d", "mor"), job("e"), job("o", until="original")]
     states = [written("a", "done"), written("b", "running", 5), written("c", "failed"), written("d", "skipped")]
     states.append(written("o", "queued"))
     now = sweep_status(sweep(tmp_path, jobs, states), now=NOW)
     assert now.counts == {"queued": 2, "running": 1, "done": 1, "failed": 1, "skipped": 1, "lost": 0}
-    assert now.groups["mor"]["failed"] == 1
     assert (now.cells, now.ready) == (5, 1)
-    assert sweep_status(SweepFolder(Path(now.folder)), now=NOW, by="stage").groups["original"]["queued"] == 1
     assert [one.job for one in now.failed] == ["c", "d"]
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from genrec_unlearn_bench.data.catalogue import packaged_datasets
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.latex_text import parse_bibtex
-from genrec_unlearn_bench.reporting.paper import ALWAYS, bibliography, references
+from genrec_unlearn_bench.reporting.paper import ALWAYS, bibliography, bibtex_entries, references
 from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import Source
-from genrec_unlearn_bench.reporting.tables import Table, make_tables
+from genrec_unlearn_bench.reporting.tables import make_tables
+from genrec_unlearn_bench.reporting.wording import leaderboard_text
 from tests.reporting.boards import make_records, make_results, make_synthetic_tables
 
 
@@ -42,7 +40,7 @@ def test_every_statistic_has_an_entry() -> None:
 
 def test_a_table_brings_its_own_entries_and_no_others() -> None:
     books = bibliography(make_synthetic_tables("main"))
-    entries = [entry.key for entry in parse_bibtex(books.text, where="text")]
+    entries = [entry.key for entry in bibtex_entries(books.text)]
     assert entries == sorted(set(entries))
     assert books.keys["method:tracer-no-coherence"] == ("chen2026tracer",)
     assert books.keys["backbone:tiger"] == ("rajput2023recommender",)
@@ -60,27 +58,22 @@ def test_friedman_and_the_sign_flip_join_when_they_are_used() -> None:
     assert books.cited("statistics:sign-flip") == ("fisher1935design",)
 
 
-def submitted(bibtex: str) -> tuple[Table, ...]:
+def test_what_a_submission_brings_never_becomes_tex() -> None:
     ours = make_results(make_records(tasks=("industrial-brand",), backbones=("tiger",)))
     theirs = make_results(
         make_records(tasks=("industrial-brand",), backbones=("tiger",), methods={"mine": (0.2, 0.9)}, references={}),
-        source=Source(name="my-submission", bibtex=bibtex),
+        source=Source(name="my-submission", bibtex=r"@misc{doe2026, title = {\input{x}}, author = {A}, year = 2026}"),
     )
-    protocol = statistics_protocol(1)
-    board = make_board([*ours, *theirs], protocol)
-    return make_tables(board, find_layout("main", 1), protocol)
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"), [("doe2026", "doe2026"), ("chen2026tracer", "mysubmission:chen2026tracer")]
-)
-def test_submissions_bring_theirs(key: str, expected: str) -> None:
-    books = bibliography(submitted(f"@misc{{{key}, title = {{Mine}}, author = {{Doe, J.}}, year = 2026}}"))
-    assert books.keys["method:mine"] == (expected,)
-    assert f"@misc{{{expected}," in books.text
-
-
-def test_bibtex_that_cannot_be_used_is_left_out() -> None:
-    books = bibliography(submitted(r"@misc{a, title = {\input{x}}, author = {A}, year = 2026}"))
+    board = make_board([*ours, *theirs], statistics_protocol(1))
+    books = bibliography(make_tables(board, find_layout("main", 1), statistics_protocol(1)))
     assert "\\input" not in books.text
     assert "method:mine" not in books.keys
+
+
+def test_every_entry_of_the_file_is_read_and_complete() -> None:
+    text = leaderboard_text("references.bib")
+    entries = bibtex_entries(text)
+    assert len(entries) == text.count("\n@")
+    for entry in entries:
+        assert {"title", "author", "year", "keywords"} <= entry.fields.keys(), entry.key
+        assert "\n}" not in entry.text()[:-2]

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
@@ -18,23 +16,6 @@ def test_an_index_becomes_a_table_without_codebooks() -> None:
     assert (table.level_sizes, table.quantised_levels, table.codebooks, table.version) == ((256, 256), 2, None, 0)
     assert from_index(np.array([[3, 0], [1, 2]])).level_sizes == (4, 3)
     assert from_index(np.array([[3, 0], [1, -1]])).level_sizes == (4, 1)
-    assert from_index(np.array([[3, 0]]), quantised_levels=1).quantised_levels == 1
-
-
-@pytest.mark.parametrize(
-    ("codes", "sizes"),
-    [
-        ([[3, 0], [1, 2]], (3, 3)),
-        ([[3, 0], [1, 2]], (4,)),
-        ([[-2, 0]], (4, 4)),
-        ([[1, -1, 2]], (4, 4, 4)),
-        ([[-1, -1]], (4, 4)),
-        ([], ()),
-    ],
-)
-def test_an_index_that_makes_no_sense_is_refused(codes: list[list[int]], sizes: tuple[int, ...]) -> None:
-    with pytest.raises(DataFault):
-        from_index(np.array(codes, dtype=np.int64), sizes)
 
 
 def test_surrogates_are_means_of_residuals_by_hand() -> None:
@@ -77,8 +58,3 @@ def test_padding_has_no_centroid() -> None:
     made = surrogate_codebooks(table, np.eye(3, dtype=np.float32))
     assert made.codebooks is not None
     assert all(np.isfinite(book).all() for book in made.codebooks)
-
-
-def test_features_of_another_catalogue_are_refused() -> None:
-    with pytest.raises(ValueError, match="feature rows"):
-        surrogate_codebooks(from_index(np.array([[0], [1]])), np.zeros((3, 2), np.float32))

@@ -232,7 +232,7 @@ def test_the_terms_are_weighted_and_averaged_over_levels() -> None:
         config = TERMS.model_copy(update={"alpha": alpha, "beta_diversity": beta})
         terms = LetterTerms(vectors, config, seed=0, progress=Progress())
         terms.start_epoch(made, 0)
-        return float(terms(made, rows, quantised).detach())
+        return float(terms.loss(made, rows, quantised).detach())
 
     chosen = quantised.words.sum(1).detach()
     assert math.isclose(total(1, 0), float(alignment_loss(chosen, vectors[rows])), rel_tol=1e-5)
@@ -245,7 +245,7 @@ def test_alignment_reaches_the_encoder_and_not_the_codebooks() -> None:
     terms = LetterTerms(torch.eye(4), TERMS.model_copy(update={"beta_diversity": 0.0}), seed=0, progress=Progress())
     terms.start_epoch(made, 0)
     quantised = made.quantise(made.encoder(torch.randn(4, 6, generator=torch.Generator().manual_seed(4))))
-    terms(made, torch.arange(4), quantised).backward()
+    terms.loss(made, torch.arange(4), quantised).backward()
     assert all(weight.grad is not None and weight.grad.abs().max() > 0 for weight in made.encoder.parameters())
     assert all(book.grad is None or book.grad.abs().max() == 0 for book in made.codebooks)
 
@@ -262,18 +262,6 @@ def test_clusters_are_made_anew_every_so_many_epochs() -> None:
     for level in seen[0]:
         assert int(level.size.min()) >= max(lower, 2)
         assert int(level.size.max()) <= upper
-
-
-def test_other_widths_are_bridged_by_a_map_that_is_learned() -> None:
-    made = model()
-    terms = LetterTerms(torch.randn(9, 7), TERMS, seed=0, progress=Progress())
-    terms.start_epoch(made, 0)
-    assert [tuple(weight.shape) for weight in terms.parameters()] == [(7, 4)]
-    assert not list(LetterTerms(torch.randn(9, 4), TERMS, seed=0, progress=Progress()).parameters())
-    terms(made, torch.arange(3), made.quantise(torch.randn(3, 4))).backward()
-    (weight,) = terms.parameters()
-    assert weight.grad is not None
-    assert weight.grad.abs().max() > 0
 
 
 def test_straight_through_shows_codewords_and_passes_gradients_to_latents() -> None:

@@ -37,9 +37,9 @@ def test_the_ordinal_level_is_kept_out_of_the_measurement() -> None:
     assert report.all_levels == pytest.approx(5 / 9)
 
 
-@pytest.mark.parametrize("items", [np.zeros(3, bool), np.ones(3, bool), np.array([0, 1]), np.zeros(2, bool)])
-def test_a_concept_with_an_empty_side_or_no_mask_is_refused(items: np.ndarray) -> None:
-    with pytest.raises(ValueError, match=r"both sides|mask"):
+@pytest.mark.parametrize("items", [np.zeros(3, bool), np.ones(3, bool)])
+def test_a_concept_with_an_empty_side_is_refused(items: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="both sides"):
         level_overlaps(np.zeros((3, 2), np.int64), items)
 
 

@@ -16,7 +16,6 @@ from genrec_unlearn_bench.sids.p5 import (
     collaborative_table,
     digit_pieces,
     sequential_table,
-    user_items,
     walk,
 )
 from genrec_unlearn_bench.sids.table import SidTable
@@ -37,11 +36,6 @@ def test_items_are_ordered_by_first_appearance_then_by_id() -> None:
     assert order.tolist() == [5, 3, 8, 2, 4, 6, 0, 1, 7, 9, 10]
 
 
-def test_sets_of_users_hold_train_items_alone() -> None:
-    had = user_items(train_of(SEQUENCES), 11).toarray()
-    assert [np.flatnonzero(row).tolist() for row in had] == [[3, 5, 8], [2, 3, 8], [4, 6]]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_outside_the_train_rows_is_read(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -50,7 +44,7 @@ def test_nothing_outside_the_train_rows_is_read(seed: int) -> None:
     one, other = train_of(sequences), train_of(shuffled)
     assert not np.array_equal(one.events, other.events), "the flat events do hold what comes later"
     np.testing.assert_array_equal(appearance_order(one, 30), appearance_order(other, 30))
-    np.testing.assert_array_equal(user_items(one, 30).toarray(), user_items(other, 30).toarray())
+    np.testing.assert_array_equal(co_occurrence(one, 30).toarray(), co_occurrence(other, 30).toarray())
 
 
 def test_rows_are_walked_by_user_and_time_whatever_their_order() -> None:
@@ -63,7 +57,7 @@ def test_rows_are_walked_by_user_and_time_whatever_their_order() -> None:
 def test_no_rows_at_all() -> None:
     empty = train_of(SEQUENCES).subset(np.zeros(0, dtype=np.int64))
     assert appearance_order(empty, 3).tolist() == [0, 1, 2]
-    assert user_items(empty, 3).shape == (0, 3)
+    assert co_occurrence(empty, 3).nnz == 0
 
 
 def test_numbers_follow_the_first_appearance_by_hand() -> None:

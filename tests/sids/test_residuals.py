@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, residuals_after, squared_distances
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, squared_distances
 
 
 def test_squared_distances_are_those_of_the_definition() -> None:
@@ -17,8 +16,6 @@ def test_codes_are_greedy_on_residuals_and_not_on_the_latent() -> None:
     books = (np.array([[0.0], [10.0]], np.float32), np.array([[-1.0], [1.0]], np.float32))
     codes = nearest_codes(np.array([[9.1], [0.7], [10.4]], np.float32), books)
     assert codes.tolist() == [[1, 0], [0, 1], [1, 1]]
-    left = residuals_after(np.array([[9.1]], np.float32), books, codes[:1], 2)
-    assert left[0, 0] == pytest.approx(0.1, abs=1e-6)
 
 
 def test_ties_go_to_the_lower_code() -> None:

@@ -7,8 +7,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.health import health
 from genrec_unlearn_bench.sids.quantise import quantise
-from genrec_unlearn_bench.sids.rqvae import RqVae
-from genrec_unlearn_bench.sids.rqvae_training import DeadCodes
+from genrec_unlearn_bench.sids.rqvae import DeadCodes, RqVae
 from genrec_unlearn_bench.sids.table import nearest_codes
 from tests.sids.planted import planted, purity
 

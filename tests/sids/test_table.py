@@ -72,6 +72,12 @@ def test_another_catalogue_is_refused_wherever_it_comes_in(other: SidTable) -> N
         T5Recommender.fresh(SHAPE, sids(), seed=0).with_sids(other)
 
 
+@pytest.mark.parametrize("codes", [[0, 4, 0], [-1, -1, -1], [0, -1, 1], [0, -2, -1], [0, 1]])
+def test_codes_lie_inside_their_levels_and_padding_behind_them(codes: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"outside its level|do not fit"):
+        SidTable(np.array([codes]), (4, 4, 4), 3)
+
+
 def test_fitting_on_the_ids_of_another_catalogue() -> None:
     data = TrainingData(
         train=examples(sequences(5, 5, 1)),

@@ -33,9 +33,8 @@ class EtegrecSidConfig(SidConfig):
     """Not used: codes are nearest codewords at any time."""
     ordinals: int = Field(default=256, ge=2)
     """Size of the collision token's level. A larger group is an error, as in the official code (there: 256)."""
-    item_features: Literal["cf", "text", "both"] = "cf"
-    """The item vectors: SASRec's (the official ones), text embeddings, or both side by side, each centred and scaled to
-    root-mean-square norm 1 over the known items, so that neither outweighs the other by its units or its width."""
+    item_features: Literal["cf", "text"] = "cf"
+    """The item vectors: SASRec's (the official ones) or text embeddings."""
     sasrec: SasRecConfig = Field(default_factory=lambda: SasRecConfig(dim=256))
     """The SASRec whose item embeddings are the item vectors."""
 

@@ -2,27 +2,22 @@
 
 In every cycle the tokenizer trains for one epoch with the recommender frozen; then all items get their new codes, and
 with them histories and labels; then the recommender trains with the tokenizer frozen. The best cycle by validation
-NDCG@10 is restored, tokenizer and recommender together.
+NDCG@10 is restored, both networks together.
 
-Two losses tie the networks (sec. 3.3). Sequence-item alignment (SIA, eq. 15) asks the tokenizer to give a user's
-encoded history and the item chosen next the same distribution over codes; preference-semantic alignment (PSA, eq. 16)
-draws the decoder's first state to the reconstruction of that item, and away from the others of the batch. The paper
-prints SIA with a minus sign, which would drive the distributions apart, and sums over levels; the official code adds
-it, as a mean over levels and items. The code's weights belong to the mean, so it is taken here. The sign of the
-distances is a choice (``compat_sign``). The paper's PSA sums both directions, and so does the code.
+Two losses tie them (sec. 3.3). Sequence-item alignment (SIA, eq. 15) asks the tokenizer to give a user's encoded
+history and the item chosen next the same distribution over codes; preference-semantic alignment (PSA, eq. 16) draws the
+decoder's first state to the reconstruction of that item, and away from the others of the batch. SIA is a mean over
+levels and items, added as in the official code, whose weights belong to it; PSA sums both directions.
 
-Two terms of the official loss are left out because they have no gradient: the token cross-entropy in tokenizer epochs
-(weight 0, and its labels are integers) and the reconstruction in recommender epochs (weight 0). In tokenizer epochs the
-recommender runs without dropout, and only for the rows that the alignment losses use. As in the official code, the
-recommender's schedule spans the steps of all epochs, though it takes only its own: at cycle 2 its rate ends at half the
-peak.
-"""
+Terms of the official loss without a gradient are left out. In tokenizer epochs the recommender runs without dropout,
+and only for the rows that the alignment losses use. As officially, the recommender's schedule spans the steps of all
+epochs, though it takes only its own: at cycle 2 its rate ends at half the peak."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -87,21 +82,17 @@ def train_jointly(
     kept, epoch = copy.deepcopy(tokenizer.model.state_dict()), 0
     with torch_seeded(derive(seed, "dropout", _STAGE), device):
         for epoch in progress.track(_STAGE, range(joint.epochs), total=joint.epochs):
-            align = epoch >= joint.warm_epoch
-            if epoch % joint.cycle == 0:
-                training.tokenizer_epoch(epoch, align=align)
-            else:
-                training.recommender_epoch(epoch, align=align)
+            training.epoch(epoch, tokenizer=epoch % joint.cycle == 0, align=epoch >= joint.warm_epoch)
             if progress.diverged:
                 break
             if (epoch + 1) % joint.cycle == 0:
-                score, best.recommender = best.score, training.recommender
+                best.recommender = training.recommender
                 stop = best.stop_after(epoch + 1)
-                if best.score > score:
+                if best.stale == 0:
                     kept = copy.deepcopy(tokenizer.model.state_dict())
                 if stop:
                     break
-    training.freeze_tokenizer()
+    training.freeze(tokenizer=True)
     best.restore(epoch + 1)
     tokenizer.model.load_state_dict(kept)
     table = tokenizer.table()
@@ -117,10 +108,6 @@ class _Learner:
         self.modules, self._rate, self._schedule, self._clip, self._steps = modules, rate, schedule, config.clip, 0
         self._parameters = [parameter for module in modules for parameter in module.parameters()]
         self._optimiser = torch.optim.AdamW(self._parameters, lr=rate, weight_decay=config.weight_decay)
-
-    def require_grad(self, wanted: bool) -> None:
-        for module in self.modules:
-            module.requires_grad_(wanted)
 
     def step(self, loss: Tensor, accelerator: Any) -> None:
         for group in self._optimiser.param_groups:
@@ -158,64 +145,68 @@ class JointTraining:
         self._recommender_learner = _Learner([recommender.module, self.heads], joint.lr_recommender, schedule, joint)
         self._tokenizer_learner = _Learner([tokenizer.model], joint.lr_tokenizer, own, joint)
 
-    def tokenizer_epoch(self, number: int, *, align: bool) -> None:
-        """The tokenizer learns to reconstruct the epoch's targets and, aligned, to fit the frozen recommender."""
-        self._recommender_learner.require_grad(False)
-        self._tokenizer_learner.require_grad(True)
-        self.recommender.module.eval()
-        losses = _Means()
-        for rows in self._batches(number):
-            items = self.train.targets[rows]
-            first = first_occurrences(items)
-            given = self._tokenised(items[first])
-            loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
-            if align:
-                with torch.no_grad():
-                    users, _ = self._read(rows[first])
-                total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
-                loss, parts = loss + total, parts | ties
-            self._tokenizer_learner.step(loss, self.processes.accelerator)
-            losses.add(parts)
-        before, now = self.recommender.sids, self.tokenizer.table()
-        self.recommender = self.recommender.with_sids(now)
-        moved = (before.quantised_codes != now.quantised_codes).any(axis=1).mean()
-        health = {"moved": float(moved), "colliding": _colliding(now)}
-        self.progress.log("joint.tokenizer", number, losses.values() | health)
+    def epoch(self, number: int, *, tokenizer: bool, align: bool) -> None:
+        """One of both learns while the other is frozen; ``align``: with the alignment losses.
 
-    def recommender_epoch(self, number: int, *, align: bool) -> None:
-        """The recommender learns the codes of the epoch's targets and, aligned, to fit the frozen tokenizer."""
-        self.freeze_tokenizer()
-        self.recommender.module.train()
-        losses = _Means()
-        for rows in self._batches(number):
-            users, output = self._read(rows)
-            loss = code = cross_entropy(output)
-            parts = {"code": code}
-            if align:
-                items = self.train.targets[rows]
-                first = first_occurrences(items)
-                with torch.no_grad():
-                    given = self._tokenised(items[first])
-                index = torch.from_numpy(first).to(self.recommender.device)
-                chosen = (users[0][index], users[1][index])
-                total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
-                loss, parts = loss + total, parts | ties
-            self._recommender_learner.step(loss, self.processes.accelerator)
-            losses.add(parts)
-        self.progress.log("joint.recommender", number, losses.values())
-
-    def freeze_tokenizer(self) -> None:
-        """Train the recommender alone, as in the second stage."""
-        self._recommender_learner.require_grad(True)
-        self._tokenizer_learner.require_grad(False)
-
-    def _batches(self, number: int) -> Iterator[IntArray]:
+        The tokenizer learns to reconstruct the epoch's targets, whose codes are then worked out anew; the recommender
+        learns these codes.
+        """
+        self.freeze(tokenizer=not tokenizer)
+        self.recommender.module.train(not tokenizer)
+        learner = self._tokenizer_learner if tokenizer else self._recommender_learner
         lengths = self.train.history_lengths(self.recommender.history_limit)
-        return bucketed_batches(lengths, self.config.batch_size, numpy_generator(self.seed, _STAGE, "epoch", number))
+        generator = numpy_generator(self.seed, _STAGE, "epoch", number)
+        batches = list(bucketed_batches(lengths, self.config.batch_size, generator))
+        # Summed on their device, so that no step waits for them.
+        sums: dict[str, Any] = {}
+        for rows in batches:
+            loss, parts = (self._tokenizer_losses if tokenizer else self._recommender_losses)(rows, align=align)
+            learner.step(loss, self.processes.accelerator)
+            sums = {name: sums.get(name, 0) + part.detach() for name, part in parts.items()}
+        means = {name: float(total) / len(batches) for name, total in sums.items()}
+        if tokenizer:
+            before, now = self.recommender.sids, self.tokenizer.table()
+            self.recommender = self.recommender.with_sids(now)
+            moved = (before.quantised_codes != now.quantised_codes).any(axis=1).mean()
+            means |= {"moved": float(moved), "colliding": _colliding(now)}
+        self.progress.log(f"joint.{'tokenizer' if tokenizer else 'recommender'}", number, means)
 
-    def _tokenised(self, items: IntArray) -> TokenizerPass:
+    def freeze(self, *, tokenizer: bool) -> None:
+        """Freeze the tokenizer, or else the recommender, and train the other."""
+        for learner, learns in ((self._recommender_learner, tokenizer), (self._tokenizer_learner, not tokenizer)):
+            for module in learner.modules:
+                module.requires_grad_(learns)
+
+    def _tokenizer_losses(self, rows: IntArray, *, align: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        first = first_occurrences(self.train.targets[rows])
+        given = self._tokenised(rows[first])
+        loss, parts = given.loss.total, {"vq": given.loss.total, "reconstruction": given.loss.reconstruction}
+        if not align:
+            return loss, parts
+        with torch.no_grad():
+            users, _ = self._read(rows[first])
+        total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, users, given)
+        return loss + total, parts | ties
+
+    def _recommender_losses(self, rows: IntArray, *, align: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        users, output = self._read(rows)
+        loss = cross_entropy(output)
+        if not align:
+            return loss, {"code": loss}
+        first = first_occurrences(self.train.targets[rows])
+        with torch.no_grad():
+            given = self._tokenised(rows[first])
+        index = torch.from_numpy(first).to(self.recommender.device)
+        chosen = (users[0][index], users[1][index])
+        total, ties = aligned(self.alignment, self.heads, self.tokenizer.model, chosen, given)
+        return loss + total, {"code": loss} | ties
+
+    def _tokenised(self, rows: IntArray) -> TokenizerPass:
+        """The targets of these examples through the tokenizer."""
         vectors = self.tokenizer.vectors
-        return tokenizer_pass(self.tokenizer.model, vectors[torch.from_numpy(items).to(vectors.device)])
+        return tokenizer_pass(
+            self.tokenizer.model, vectors[torch.from_numpy(self.train.targets[rows]).to(vectors.device)]
+        )
 
     def _read(self, rows: IntArray) -> tuple[tuple[Tensor, Tensor], StepOutput]:
         """The recommender's states of these users (``user_states``), and its teacher-forced output."""
@@ -225,21 +216,6 @@ class JointTraining:
             context = recommender.encode(histories)
             output = recommender.decode(context, recommender.codes_of(self.train.targets[rows]), hidden=True)
         return user_states(context, output), output
-
-
-class _Means:
-    """Means of losses over an epoch, summed on their device so that no step waits for them."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
-        self._count = 0
-
-    def add(self, losses: dict[str, Tensor]) -> None:
-        self._sums = {name: self._sums.get(name, 0) + loss.detach() for name, loss in losses.items()}
-        self._count += 1
-
-    def values(self) -> dict[str, float]:
-        return {name: float(total) / self._count for name, total in self._sums.items()}
 
 
 def _colliding(table: SidTable) -> float:
@@ -290,8 +266,8 @@ class AlignmentHeads(nn.Module):
         super().__init__()
         generator = torch_generator(seed, "etegrec", "heads")
         normal = partial(nn.init.normal_, std=DEVIATION)
-        self.sequence = linear(width, latent, generator, initialise=normal)
-        self.preference = linear(width, vector, generator, initialise=normal)
+        self.sequence = linear(width, latent, generator, normal)
+        self.preference = linear(width, vector, generator, normal)
 
 
 def aligned(

@@ -6,9 +6,8 @@ so that joint training starts from exactly the tokenizer that gave the codes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,12 +16,11 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.etegrec.backbone import EtegrecSidConfig
-from genrec_unlearn_bench.errors import BenchError, DataFault
+from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.quantise import check_features
-from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, rqvae_loss
-from genrec_unlearn_bench.sids.rqvae_training import fit_rqvae
+from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae, RqVaeLoss, fit_rqvae, rqvae_loss
 from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 
 FloatArray = NDArray[np.float32]
@@ -32,23 +30,9 @@ _VECTORS, _BETA = "vectors", "beta"
 
 
 def item_vectors(config: EtegrecSidConfig, data: TrainingData) -> FloatArray:
-    """[N, D] item vectors of the kind ``config.item_features``; raises DataFault where SASRec's are missing.
-
-    ``cf`` and ``text`` are taken as they are (the tokenizer centres and scales its input itself).
-    """
-    if config.item_features == "both":
-        both = [_standardised(part, data.known) for part in (data.sasrec_vectors, data.features)]
-        return np.concatenate(both, axis=1)
+    """[N, D] item vectors of the kind ``config.item_features``; raises DataFault where SASRec's are missing."""
     found = data.features if config.item_features == "text" else data.sasrec_vectors
     return np.ascontiguousarray(found, dtype=np.float32)
-
-
-def _standardised(part: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
-    """Centred, and scaled to root-mean-square norm 1 over the known rows."""
-    centred = part - part[known].mean(axis=0)
-    norm = float(np.sqrt((centred[known].astype(np.float64) ** 2).sum(axis=1).mean()))
-    result: FloatArray = (centred / (norm or 1.0)).astype(np.float32)
-    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +71,18 @@ class LiveTokenizer:
 
     @classmethod
     def of(cls, table: SidTable, *, device: str = "cpu") -> Self:
-        """The tokenizer that ``table.network`` carries; raises DataFault for a frozen table or another's network."""
-        network = table.network
-        if network is None or not {_VECTORS, _BETA, "codebooks.0", "shift"} <= set(network):
-            raise DataFault(
-                "these semantic IDs carry no tokenizer that ETEGRec could train on",
-                hint="let the backbone etegrec make them, or freeze the table to train the recommender alone",
-            )
-        model = _rebuilt(network).to(device).eval()
-        return cls(model, torch.from_numpy(np.array(network[_VECTORS])).to(device), table.level_sizes[-1])
+        """The tokenizer that ``table.network`` carries, as ``pretrain`` made it."""
+        network = table.network or {}
+        layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
+        widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]
+        codes, dim = network["codebooks.0"].shape
+        levels, beta = sum(name.startswith("codebooks.") for name in network), float(network[_BETA].item())
+        shape: dict[str, Any] = {"levels": levels, "codes": codes, "dim": dim, "hidden": tuple(widths[:-1])}
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in network.items()}
+        model = RqVae(tensors["shift"], 1.0, SidConfig(quantiser="rqvae", beta=beta, **shape), seed=0)
+        # A stored table has arrays of one element in place of scalars.
+        model.load_state_dict({name: tensors[name].reshape(value.shape) for name, value in model.state_dict().items()})
+        return cls(model.to(device).eval(), tensors[_VECTORS].to(device), table.level_sizes[-1])
 
     def table(self) -> SidTable:
         """The items' present codes, as a frozen table of version 0: nearest codewords, then the collision ordinal.
@@ -140,17 +127,3 @@ def pretrain(data: TrainingData, config: EtegrecSidConfig, *, seed: int, device:
     check_features(vectors, data.known)
     model = fit_rqvae(vectors, config, fit=data.known, seed=seed, device=device, progress=progress)
     return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
-
-
-def _rebuilt(network: Mapping[str, FloatArray]) -> RqVae:
-    books = [name for name in network if name.startswith("codebooks.")]
-    layers = [name for name in network if name.startswith("encoder.") and name.endswith(".weight")]
-    widths = [len(network[name]) for name in sorted(layers, key=lambda name: int(name.split(".")[1]))]
-    codes, dim = network["codebooks.0"].shape
-    hidden, beta = tuple(widths[:-1]), float(network[_BETA].item())
-    config = SidConfig(quantiser="rqvae", levels=len(books), codes=codes, dim=dim, hidden=hidden, beta=beta)
-    tensors = {name: torch.from_numpy(np.array(value)) for name, value in network.items()}
-    model = RqVae(tensors["shift"], 1.0, config, seed=0)
-    # A stored table has arrays of one element in place of scalars.
-    model.load_state_dict({name: tensors[name].reshape(value.shape) for name, value in model.state_dict().items()})
-    return model

@@ -1,23 +1,9 @@
-"""MiniOneRec: a decoder-only language model that reads and writes semantic IDs.
+"""MiniOneRec: a decoder-only language model that reads and writes semantic IDs (arXiv 2510.24431; TRACER's MOR row).
 
-"MiniOneRec: An open-source framework for scaling generative recommendation" (arXiv 2510.24431); TRACER's MOR row. Its
-supervised stage is built here (TRACER starts from it); the reinforcement stage, about which reproductions disagree, is
-not.
-
-From scratch (``checkpoint: null``; the smoke and small scales) there is no text at all, and results call it
-"mor (from scratch)". With a checkpoint, four of five tasks carry titles, so a concept also sits in item-text samples:
-``Capability.TEXT_TASKS``.
-
-Retraining leaves out item-text samples of concept items, and the titles that remain are scrubbed of the concept's name.
-What a checkpoint's own pretraining knows of a brand stays, as it does for the original.
-
-Main deviations from the official code (others: docs/backbones.md): early stopping on validation NDCG@10,
-where the repository stops on validation loss; cosine decay for linear; prompts tokenised piece by piece.
-
-Prompts follow Alpaca (instruction, input, response). Their pieces are tokenised one by one. For SIDs, whose tokens no
-text tokenizer merges with anything, that is what tokenising the whole would give; between titles a space may go to
-another token.
-"""
+Its supervised stage is built here (TRACER starts from it); the reinforcement stage, about which reproductions disagree,
+is not. From scratch (``checkpoint: null``; the smoke and small scales) there is no text at all. With a checkpoint, four
+of five tasks carry titles, so a concept also sits in item-text samples: ``Capability.TEXT_TASKS``. Retraining leaves
+those of concept items out, and the titles that remain are scrubbed. Deviations: docs/backbones.md."""
 
 from __future__ import annotations
 
@@ -31,69 +17,6 @@ from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
-
-_PREAMBLE = (
-    "Below is an instruction that describes a task, paired with an input that provides further context. "
-    "Write a response that appropriately completes the request."
-)
-
-
-class PromptTemplate(StrictModel):
-    """One task's prompt."""
-
-    instruction: str
-    """The request."""
-    before: str = ""
-    """In front of the items."""
-    separator: str = ", "
-    """Between two items."""
-    after: str = ""
-    """Behind the items."""
-    empty: str = "nothing yet"
-    """Stands for a history without any item."""
-    preamble: str = _PREAMBLE
-    """Opens every prompt."""
-
-    @property
-    def head(self) -> str:
-        return f"{self.preamble}\n\n### Instruction:\n{self.instruction}\n\n### User Input:\n{self.before}"
-
-    @property
-    def tail(self) -> str:
-        return f"{self.after}\n\n### Response:\n"
-
-
-_READ = "The user has interacted with items "
-_ASK = " in chronological order. Can you predict the next possible item that the user may expect?"
-
-
-class TaskTemplates(StrictModel):
-    """The five supervised tasks."""
-
-    next_item: PromptTemplate = PromptTemplate(
-        instruction="Can you predict the next possible item that the user may expect?", before=_READ, after=_ASK
-    )
-    """SIDs of a history -> SID. The only one recommendations are made with."""
-    title_to_sid: PromptTemplate = PromptTemplate(
-        instruction="Answer with the identifier of the item.", before="Which item has the title: ", after="?"
-    )
-    """Title -> SID."""
-    sid_to_title: PromptTemplate = PromptTemplate(
-        instruction="Answer with the title of the item.", before="What is the title of item ", after="?"
-    )
-    """SID -> title."""
-    next_title: PromptTemplate = PromptTemplate(
-        instruction="Can you predict the title of the next item that the user may expect?", before=_READ, after=_ASK
-    )
-    """SIDs of a history -> title."""
-    titles_to_sid: PromptTemplate = PromptTemplate(
-        instruction="Can you predict the next possible item that the user may expect?",
-        before="The user has interacted with items of these titles: ",
-        after=_ASK,
-    )
-    """Titles of a history -> SID."""
-    untitled: str = "an item without a title"
-    """Stands for a missing title in a history; items without one make no samples of their own."""
 
 
 class NetworkShape(StrictModel):
@@ -126,14 +49,9 @@ class NetworkShape(StrictModel):
     def of(cls, config: Any, source: str) -> NetworkShape:
         """The shape of a checkpoint's ``Qwen2Config``; raises UsageError for what decoding here does not follow."""
         rope = config.rope_parameters or {}
-        unsupported = {
-            "sliding-window attention": "sliding_attention" in (config.layer_types or ()),
-            "stretched rotary positions": rope.get("rope_type", "default") != "default",
-            f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
-        }
-        odd = " and ".join(name for name, there in unsupported.items() if there)
-        if odd:
-            said = f"the model has {odd}, which decoding does not follow"
+        stretched = rope.get("rope_type", "default") != "default"
+        if stretched or "sliding_attention" in (config.layer_types or ()) or config.hidden_act != "silu":
+            said = "the model has sliding-window attention, stretched rotary positions or another activation than silu"
             raise UsageError(said, where=source, hint="choose a plain Qwen2 or Qwen2.5 checkpoint")
         return cls(
             hidden=config.hidden_size,
@@ -164,15 +82,11 @@ class LoraShape(StrictModel):
 
 
 class CausalShape(StrictModel):
-    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer; see ``MiniOneRecConfig``.
-
-    A model of SIDs alone has no text tokens and no words.
-    """
+    """Everything a saved recommender is rebuilt from, beside weights, SIDs and tokenizer; see ``MiniOneRecConfig``."""
 
     network: NetworkShape = Field(default_factory=NetworkShape)
     text_tokens: int = Field(default=0, ge=0)
-    """Tokens of the text vocabulary, in front of those of the SIDs."""
-    words: TaskTemplates | None = None
+    """Tokens of the text vocabulary, in front of those of the SIDs; 0 for a model of SIDs alone."""
     text_tasks: bool = False
     end_token: int | None = None
     """End of a sequence in the text vocabulary, trained behind every response and never scored."""
@@ -198,8 +112,6 @@ class MiniOneRecConfig(BackboneConfig):
     """Dropout of input embeddings and attention."""
     text_tasks: bool = True
     """With a checkpoint: learn titles beside interactions (four more tasks). From scratch there is no text."""
-    words: TaskTemplates = Field(default_factory=TaskTemplates)
-    """With a checkpoint: the prompts."""
     ending: bool = True
     """With a checkpoint: responses are taught to end (newline, end of sequence). Never scored."""
     title_tokens: int = Field(default=32, ge=1)
@@ -216,13 +128,10 @@ class MiniOneRecConfig(BackboneConfig):
 
     @model_validator(mode="after")
     def _adapters_have_something_to_adapt(self) -> Self:
-        faults = []
         if self.lora is not None and self.checkpoint is None:
-            faults.append("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
+            raise ValueError("lora: adapters need a checkpoint to adapt; a network from scratch is trained in full")
         if self.lora is not None and self.training.weight_decay:
-            faults.append("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
-        if faults:
-            raise ValueError("; ".join(faults))
+            raise ValueError("training.weight_decay must be 0 with lora: it would move the text rows of the embedding")
         return self
 
     def saved_shape(self, network: NetworkShape, **text: Any) -> CausalShape:

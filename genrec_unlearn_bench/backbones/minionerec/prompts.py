@@ -1,4 +1,9 @@
-"""Prompts as token ids: templates tokenised once, histories written as left-padded rows, for SIDs and titles alike."""
+"""Prompts as token ids: templates tokenised once, histories written as left-padded rows, for SIDs and titles alike.
+
+They follow Alpaca (instruction, input, response). Their pieces are tokenised one by one. For SIDs, whose tokens no text
+tokenizer merges with anything, that is what tokenising the whole would give; between titles a space may go to another
+token.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,42 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from genrec_unlearn_bench.backbones.minionerec.backbone import PromptTemplate, TaskTemplates
+
+@dataclass(frozen=True)
+class Template:
+    """One task's prompt, with the items between ``before`` and ``after``."""
+
+    instruction: str
+    before: str
+    after: str
+
+    @property
+    def head(self) -> str:
+        return f"{_PREAMBLE}\n\n### Instruction:\n{self.instruction}\n\n### User Input:\n{self.before}"
+
+    @property
+    def tail(self) -> str:
+        return f"{self.after}\n\n### Response:\n"
+
+
+_PREAMBLE = (
+    "Below is an instruction that describes a task, paired with an input that provides further context. "
+    "Write a response that appropriately completes the request."
+)
+_NEXT = "Can you predict the next possible item that the user may expect?"
+_READ, _ASK = "The user has interacted with items ", f" in chronological order. {_NEXT}"
+TEMPLATES = {
+    "next_item": Template(_NEXT, _READ, _ASK),
+    "title_to_sid": Template("Answer with the identifier of the item.", "Which item has the title: ", "?"),
+    "sid_to_title": Template("Answer with the title of the item.", "What is the title of item ", "?"),
+    "next_title": Template("Can you predict the title of the next item that the user may expect?", _READ, _ASK),
+    "titles_to_sid": Template(_NEXT, "The user has interacted with items of these titles: ", _ASK),
+}
+"""The five supervised tasks; recommendations are made with ``next_item`` alone."""
+BETWEEN, NO_ITEMS = ", ", "nothing yet"
+"""Between two items, and in place of a history without any."""
+UNTITLED = "an item without a title"
+"""Stands for a missing title in a history; items without one make no samples of their own."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +128,20 @@ class PromptTokenizer:
 
     tokenizer: Tokenizer
     prompts: dict[str, Prompt]
-    """By the task's name in ``TaskTemplates``."""
+    """By the name in ``TEMPLATES``."""
     ending: tuple[int, ...]
     """Tokens behind a response in training: a newline and the end of the sequence. They are never scored."""
 
     @classmethod
-    def of(cls, tokenizer: Any, words: TaskTemplates, end: int | None) -> PromptTokenizer:
+    def of(cls, tokenizer: Any, end: int | None) -> PromptTokenizer:
         """``tokenizer``: of the tokenizers library; ``end``: its end-of-sequence id, if it has one."""
 
         def ids(text: str) -> tuple[int, ...]:
             return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
         prompts = {
-            name: Prompt(ids(one.head), ids(one.separator), ids(one.tail), ids(one.empty + one.tail))
-            for name in type(words).model_fields
-            if isinstance(one := getattr(words, name), PromptTemplate)
+            name: Prompt(ids(one.head), ids(BETWEEN), ids(one.tail), ids(NO_ITEMS + one.tail))
+            for name, one in TEMPLATES.items()
         }
         return cls(tokenizer, prompts, ids("\n") + (() if end is None else (end,)))
 
@@ -115,5 +154,5 @@ class PromptTokenizer:
         self.tokenizer.save(str(folder / _FILE))
 
     @classmethod
-    def load(cls, folder: Path, words: TaskTemplates, end: int | None) -> PromptTokenizer:
-        return cls.of(Tokenizer.from_file(str(folder / _FILE)), words, end)
+    def load(cls, folder: Path, end: int | None) -> PromptTokenizer:
+        return cls.of(Tokenizer.from_file(str(folder / _FILE)), end)

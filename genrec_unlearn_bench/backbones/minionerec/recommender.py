@@ -3,6 +3,9 @@
 Prompts are padded on the left; ``decode`` hides that, and the shift: ``logits[:, l]`` predicts the token of level l.
 The head is applied at the positions that predict something and nowhere else, so that 150,000 text tokens cost no more
 than they must. Softmax is over the whole vocabulary, text tokens included.
+
+Adapters are injected into the plain ``Qwen2ForCausalLM`` (no wrapper around it) and stay there: what is saved holds the
+base weights and the adapters under their own names, so that loading needs neither the hub nor a second format.
 """
 
 from __future__ import annotations
@@ -16,14 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
-from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, MiniOneRecConfig, NetworkShape
-from genrec_unlearn_bench.backbones.minionerec.network import (
-    adapted,
-    extend_vocabulary,
-    hold_text_rows,
-    random_network,
-    serving_weights,
-)
+from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
@@ -39,8 +35,10 @@ from genrec_unlearn_bench.backbones.recommender import (
 )
 from genrec_unlearn_bench.backbones.transformer import TransformerRecommender
 from genrec_unlearn_bench.data.examples import Examples, Histories, IntArray
-from genrec_unlearn_bench.decoding.causal import CausalSession
-from genrec_unlearn_bench.decoding.session import DecoderSession
+from genrec_unlearn_bench.decoding.causal import CausalSession, CausalWeights
+from genrec_unlearn_bench.decoding.session import DecoderSession, Projection
+from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.seeding import torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 if TYPE_CHECKING:
@@ -94,11 +92,11 @@ class CausalRecommender(TransformerRecommender):
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         network, end = NetworkShape.of(found.model.config, checkpoint), tokenizer.eos_token_id
-        own = {name: getattr(config, name) for name in ("words", "text_tasks", "title_tokens", "lora")}
+        own = {name: getattr(config, name) for name in ("text_tasks", "title_tokens", "lora")}
         shape = config.saved_shape(network, text_tokens=text_tokens, end_token=end, **own)
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
-        text = PromptTokenizer.of(tokenizer.backend_tokenizer, config.words, shape.end_token)
+        text = PromptTokenizer.of(tokenizer.backend_tokenizer, shape.end_token)
         return cls(model.to(device), shape, sids, text=text)  # type: ignore[arg-type]
 
     @classmethod
@@ -249,5 +247,125 @@ class CausalRecommender(TransformerRecommender):
     @classmethod
     def _rebuilt(cls, shape: dict[str, Any], sids: SidTable, folder: Path, *, device: str) -> Self:
         own = CausalShape.model_validate(shape)
-        text = None if own.words is None else PromptTokenizer.load(folder, own.words, own.end_token)
+        text = PromptTokenizer.load(folder, own.end_token) if own.text_tokens else None
         return cls.fresh(own, sids, seed=0, device=device, text=text)
+
+
+_HELD = "_text_rows_held"
+
+
+def random_network(shape: CausalShape, tokens: int, *, seed: int) -> Qwen2ForCausalLM:
+    """A network over ``tokens`` tokens with random weights from ``seed``; the global generator is left as it was."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    net = shape.network
+    config = Qwen2Config(
+        vocab_size=tokens,
+        hidden_size=net.hidden,
+        intermediate_size=net.ffn,
+        num_hidden_layers=net.layers,
+        num_attention_heads=net.heads,
+        num_key_value_heads=net.groups,
+        tie_word_embeddings=net.tied,
+        rms_norm_eps=net.norm_epsilon,
+        max_position_embeddings=net.positions,
+        initializer_range=net.init,
+        attention_dropout=shape.dropout,
+        rope_parameters={"rope_type": "default", "rope_theta": net.rope_theta},
+        use_cache=False,
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    if net.head_dim is not None:
+        config.head_dim = net.head_dim
+    with torch_seeded(seed):
+        model = Qwen2ForCausalLM(config)
+    for parameter in model.parameters():
+        # Not the whole module: the rotary frequencies are a float32 buffer whatever the type of the weights.
+        parameter.data = parameter.data.to(getattr(torch, shape.precision))
+    return model
+
+
+def extend_vocabulary(model: Qwen2ForCausalLM, text_tokens: int, added: int, *, seed: int) -> None:
+    """Keep the rows of the text vocabulary and append ``added`` rows, at the mean of the others plus a little noise.
+
+    Rows beyond the tokenizer's ids, which checkpoints carry to round sizes up, go.
+    """
+    net: Any = model
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(added, net.config.hidden_size, generator=generator) * net.config.initializer_range
+
+    def extended(weight: Tensor) -> nn.Parameter:
+        kept = weight.detach()[:text_tokens]
+        fresh = kept.float().mean(0) + noise.to(kept.device)
+        return nn.Parameter(torch.cat([kept, fresh.to(kept.dtype)]))
+
+    size = text_tokens + added
+    embedding = extended(net.model.embed_tokens.weight)
+    head = embedding if net.config.tie_word_embeddings else extended(net.lm_head.weight)
+    net.model.embed_tokens.weight, net.lm_head.weight = embedding, head
+    net.model.embed_tokens.num_embeddings = net.lm_head.out_features = size
+    net.model.embed_tokens.padding_idx = None
+    net.config.vocab_size = net.vocab_size = net.model.vocab_size = size
+
+
+def adapted(model: Qwen2ForCausalLM, shape: CausalShape, *, seed: int) -> Qwen2ForCausalLM:
+    """Add the shape's adapters and gradient checkpointing. Changes ``model`` and returns it.
+
+    Raises:
+        ConfigError: A name among the adapters' targets fits no layer.
+    """
+    net: Any = model
+    net.config.attention_dropout = shape.dropout
+    for block in net.model.layers:
+        block.self_attn.attention_dropout = shape.dropout
+    if shape.lora is not None:
+        _inject(net, shape.lora, seed)
+    if shape.checkpointing:
+        # transformers renames this switch from version 6 on, and warns of the old name.
+        switch = getattr(net, "activation_checkpointing_enable", None) or net.gradient_checkpointing_enable
+        switch({"use_reentrant": False})
+    return model
+
+
+def _inject(net: Any, lora: LoraShape, seed: int) -> None:
+    from peft import LoraConfig, inject_adapter_in_model
+
+    linear = {name.rpartition(".")[2] for name, part in net.model.named_modules() if isinstance(part, nn.Linear)}
+    if not lora.targets or set(lora.targets) - linear:
+        raise ConfigError([f"lora.targets: name linear layers, of {', '.join(sorted(linear))}"], where="--set-backbone")
+    settings = LoraConfig(
+        r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=list(lora.targets)
+    )
+    with torch_seeded(seed):
+        inject_adapter_in_model(settings, net)
+    for name, parameter in net.named_parameters():
+        if ".lora_" in name:
+            parameter.data = parameter.data.float()
+    for part in (net.model.embed_tokens, net.lm_head):
+        part.weight.requires_grad_(True)
+        part.weight.data = part.weight.data.float()
+
+
+def hold_text_rows(model: Qwen2ForCausalLM, text_tokens: int) -> None:
+    """Mask the gradients of the text rows of embedding and head. Copies of a model need it again."""
+    net: Any = model
+
+    def without_text(gradient: Tensor) -> Tensor:
+        return torch.cat([torch.zeros_like(gradient[:text_tokens]), gradient[text_tokens:]])
+
+    for weight in {id(part.weight): part.weight for part in (net.model.embed_tokens, net.lm_head)}.values():
+        if weight.requires_grad and not hasattr(weight, _HELD):
+            weight.register_hook(without_text)
+            setattr(weight, _HELD, True)
+
+
+def serving_weights(model: Any) -> CausalWeights:
+    """The weights for decoding, adapters merged, in the type of the blocks; the model is unchanged."""
+    weights = CausalWeights(model)
+    kind = model.model.norm.weight.dtype
+    if weights.embedding.dtype != kind:
+        weights.embedding = weights.embedding.to(kind)
+        weights.head = Projection(model.lm_head.weight.detach().to(kind))
+    return weights

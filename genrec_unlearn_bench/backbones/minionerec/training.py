@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRecConfig
-from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptTokenizer, batch_prompts
+from genrec_unlearn_bench.backbones.minionerec.prompts import UNTITLED, Prompt, batch_prompts
 from genrec_unlearn_bench.backbones.minionerec.recommender import SID_PROMPT, CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Context
 from genrec_unlearn_bench.backbones.training import TrainingTask, sid_terms
@@ -125,11 +125,17 @@ class SupervisedMixture(TrainingTask):
         end = text.ending if ending else ()
         self._parts = [_TextTask(text.prompts["next_item"], histories, targets, sids, _ended(sids, end))]
         if text_tasks:
-            words = recommender.shape.words
-            untitled = "" if words is None else words.untitled
-            shown = [title or untitled for title in data.items.titles]
+            shown = [title or UNTITLED for title in data.items.titles]
             titles = text.table(shown, recommender.shape.title_tokens).to(device)
-            self._parts += _text_parts(text, data, histories, sids, titles, end)
+            titled = np.asarray([bool(title) for title in data.items.titles], dtype=np.bool_)
+            items, named = np.flatnonzero(data.known & titled).astype(np.int64), titled[targets]
+            to_sid, to_title, prompts = _ended(sids, end), _ended(titles, end), text.prompts
+            self._parts += [
+                _TextTask(prompts["title_to_sid"], items[:, None], items, titles, to_sid),
+                _TextTask(prompts["sid_to_title"], items[:, None], items, sids, to_title),
+                _TextTask(prompts["next_title"], histories[named], targets[named], sids, to_title),
+                _TextTask(prompts["titles_to_sid"], histories, targets, titles, to_sid),
+            ]
         self.sizes = tuple(len(part.targets) for part in self._parts)
         self._first = np.cumsum([0, *self.sizes])
         answers = [_sizes(part.response, part.targets) for part in self._parts]
@@ -145,29 +151,14 @@ class SupervisedMixture(TrainingTask):
 
     def _losses(self, part: _TextTask, rows: IntArray) -> Tensor:
         model = self._recommender
-        prompts = batch_prompts(part.prompt, part.source, _trimmed(part.items[rows], model.device))
+        items = part.items[rows]
+        items = items[:, : int((items != PAD).sum(1).max(initial=0))]
+        prompts = batch_prompts(part.prompt, part.source, torch.from_numpy(items).to(model.device))
         wanted = part.response[torch.from_numpy(part.targets[rows]).to(model.device)]
         wanted = wanted[:, : int((wanted >= 0).sum(1).max())]
         states = model.states(Context(model.embed(prompts), prompts.mask, prompts.items), wanted.clamp_min(0))[-1]
         real = wanted >= 0
         return token_losses(states[real], wanted[real], model.head, model.vocabulary.size)
-
-
-def _text_parts(
-    text: PromptTokenizer, data: TrainingData, histories: IntArray, sids: Tensor, titles: Tensor, end: tuple[int, ...]
-) -> list[_TextTask]:
-    titled = np.asarray([bool(title) for title in data.items.titles], dtype=np.bool_)
-    items = np.flatnonzero(data.known & titled).astype(np.int64)
-    targets = data.train.targets
-    named = titled[targets]
-    to_sid, to_title = _ended(sids, end), _ended(titles, end)
-    prompts = text.prompts
-    return [
-        _TextTask(prompts["title_to_sid"], items[:, None], items, titles, to_sid),
-        _TextTask(prompts["sid_to_title"], items[:, None], items, sids, to_title),
-        _TextTask(prompts["next_title"], histories[named], targets[named], sids, to_title),
-        _TextTask(prompts["titles_to_sid"], histories, targets, titles, to_sid),
-    ]
 
 
 def _ended(table: Tensor, end: tuple[int, ...]) -> Tensor:
@@ -183,11 +174,6 @@ def _sizes(table: Tensor, items: IntArray) -> IntArray:
     """Tokens of each item, 0 for padding; shaped as ``items``."""
     sizes = (table >= 0).sum(1).cpu().numpy()
     return np.asarray(np.where(items == PAD, 0, sizes[items]), dtype=np.int64)
-
-
-def _trimmed(items: IntArray, device: torch.device) -> Tensor:
-    width = int((items != PAD).sum(1).max(initial=0))
-    return torch.from_numpy(items[:, :width]).to(device)
 
 
 def training_task(

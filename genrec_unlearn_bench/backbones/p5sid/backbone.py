@@ -1,15 +1,9 @@
 """P5-SID: a pretrained T5 prompted in words for the next item, with items as semantic IDs among the words.
 
 Geng et al. 2022 (P5, arXiv 2203.13366), Hua et al. 2023 (how to index items, arXiv 2305.06569), Xu et al. 2024 (OpenP5,
-arXiv 2306.07134). docs/backbones.md compares it with the official code.
-
-The name stands for three models in the literature. Here it is P5's prompts over codebook IDs, as TRACER needs
-codebooks; the tree indexers of Hua et al. are options of the tokenizer (``indexer``).
-
-Retraining numbers users anew among those that are left. ``retrain-full`` makes the IDs anew as well: codebooks from
-scrubbed texts of retain items, sequential numbers and clusters from interactions without the concept, whose items then
-follow behind all others. What a pretrained checkpoint knows of a brand stays.
-"""
+arXiv 2306.07134). The name stands for three models in the literature. Here it is P5's prompts over codebook IDs, as
+TRACER needs codebooks; the tree indexers of Hua et al. are options (``indexer``). Retraining numbers users anew among
+those that are left; ``retrain-full`` makes the IDs anew as well. Deviations: docs/backbones.md."""
 
 from __future__ import annotations
 

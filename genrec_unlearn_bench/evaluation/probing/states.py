@@ -22,8 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.minionerec.network import adapted, random_network
-from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender, sid_vocabulary
+from genrec_unlearn_bench.backbones.minionerec.recommender import (
+    CausalRecommender,
+    adapted,
+    random_network,
+    sid_vocabulary,
+)
 from genrec_unlearn_bench.backbones.recommender import Context, Recommender, length_batches
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray

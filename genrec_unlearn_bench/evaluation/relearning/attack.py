@@ -7,9 +7,7 @@ attack that was killed ends with the same bits as one that was not.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.snapshots import (
-    Snapshots,
-    TrainingPosition,
-    fingerprint,
-    generator_states,
-    optimizer_state,
-    restore_generators,
-    restore_optimizer,
-)
+from genrec_unlearn_bench.backbones.snapshots import Snapshots, TrainingPosition
 from genrec_unlearn_bench.backbones.training import NextItem, in_parts
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
@@ -52,7 +42,6 @@ from genrec_unlearn_bench.unlearning.lora import LowRank, linear_names
 
 _LOG_EVERY = 20
 _FINGERPRINTED = ("users", "targets", "starts", "ends", "events")
-_WEIGHT, _MOMENT, _HITS, _RNG = "weight.", "moment.", "hits.", "rng."
 
 Hits = dict[str, Tensor]
 """By part, [S, n] bool: the hits at the steps scored so far."""
@@ -124,14 +113,14 @@ def run_attack(
         *(getattr(part, name) for part in (data.examples, *held.values()) for name in _FINGERPRINTED),
     ]
     weights = {str(number): parameter for number, parameter in enumerate(tuning.learned)}
-    checkpoint = AttackCheckpoint(
-        progress.work, fingerprint(settings, arrays, weights), tuning.learned, tuning.optimizer
-    )
+    snapshots = Snapshots(progress.work, settings, arrays, weights, tuning.optimizer) if progress.work else None
     lengths, last = tuning.task.lengths, steps[-1]
     with torch_seeded(derive(seed, "relearning", "dropout"), str(model.device)):
-        done, hits = checkpoint.restore() or (0, {name: torch.from_numpy(found)[None] for name, found in start.items()})
-        if done:
-            progress.earlier_seconds += checkpoint.earlier
+        done, hits = 0, {name: torch.from_numpy(found)[None] for name, found in start.items()}
+        restored = snapshots.restore() if snapshots else None
+        if restored is not None:
+            done, hits = restored[0].step, restored[1]
+            progress.earlier_seconds += restored[0].seconds
             progress.info(f"{tuning.label}: going on after step {done} of {last}")
         order = batches(data, lengths, seed=seed, first=done, total=last)
         for rows in progress.track(tuning.label, order, total=last - done):
@@ -140,7 +129,8 @@ def run_attack(
             if done in steps:
                 new = {name: torch.from_numpy(held_out_hits(model, part)) for name, part in held.items()}
                 hits = {name: torch.cat([hits[name], new[name][None]]) for name in hits}
-                checkpoint.keep(done, hits)
+                if snapshots:
+                    snapshots.write(TrainingPosition(step=done), hits)
     return hits
 
 
@@ -171,41 +161,3 @@ class _FineTuning:
         if step % _LOG_EVERY == 0:
             progress.log(self.label, step, {"loss": total})
         self.optimizer.step()
-
-
-class AttackCheckpoint:
-    """Keeps an attack's state and restores it; without a folder it does nothing."""
-
-    def __init__(
-        self, folder: Path | None, fingerprint: str, learned: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer
-    ) -> None:
-        self._kept = Snapshots(folder, fingerprint) if folder is not None else None
-        self._learned, self._optimizer = learned, optimizer
-        self._began, self.earlier = time.monotonic(), 0.0
-
-    def restore(self) -> tuple[int, Hits] | None:
-        """Restore the last state. Returns the steps taken until then and the hits so far; None without one."""
-        found = self._kept.read() if self._kept else None
-        if found is None:
-            return None
-        place, tensors = found
-        self.earlier = place.seconds
-        with torch.no_grad():
-            for number, parameter in enumerate(self._learned):
-                parameter.copy_(tensors[f"{_WEIGHT}{number}"])
-        restore_optimizer(self._optimizer, tensors, _MOMENT)
-        restore_generators({name: tensors[_RNG + name] for name in ("cpu", "cuda") if _RNG + name in tensors})
-        hits = {name.removeprefix(_HITS): tensor for name, tensor in tensors.items() if name.startswith(_HITS)}
-        return place.step, hits
-
-    def keep(self, step: int, hits: Hits) -> None:
-        """Write the state after ``step`` steps over the last one. Raises StorageError."""
-        if self._kept is None:
-            return
-        tensors = {f"{_WEIGHT}{number}": parameter.detach() for number, parameter in enumerate(self._learned)}
-        tensors |= optimizer_state(self._optimizer, _MOMENT)
-        tensors |= {f"{_HITS}{part}": found for part, found in hits.items()}
-        states = generator_states(on_cuda=any(parameter.is_cuda for parameter in self._learned))
-        tensors |= {_RNG + name: state for name, state in states.items()}
-        seconds = self.earlier + time.monotonic() - self._began
-        self._kept.write(TrainingPosition(step=step, seconds=seconds), tensors)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis
 from genrec_unlearn_bench.reporting.board import Row
-from genrec_unlearn_bench.reporting.reported import Beside
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import csv_text, fields, six
 
@@ -82,23 +81,6 @@ def across_csv(found: Sequence[Across]) -> str:
             continue
         test = [six(each.found.statistic), six(each.found.p), " ".join(each.notes)]
         rows += [[*place, p.label, six(p.mean_rank), p.letters, *test] for p in each.standings]
-    return _written(heads, rows)
-
-
-def reported_csv(found: Sequence[Beside]) -> str:
-    """Published numbers beside ours; ``broken`` names the bounds that the published number breaks with its row."""
-    heads = (
-        *("block", "task", "backbone", "method", "measure"),
-        *("reported", "reported_sd", "ours", "ours_sd", "n", "broken"),
-    )
-    rows = (
-        [
-            *fields(pair, "block", "task", "backbone", "method", "measure").values(),
-            *fields(pair, "reported", "reported_sd", "ours", "ours_sd", "n").values(),
-            "; ".join(pair.broken),
-        ]
-        for pair in found
-    )
     return _written(heads, rows)
 
 

@@ -61,7 +61,7 @@ function openRow(block, label) {
     el('pre', { tabindex: 0, 'aria-label': 'Command' }, row.command),
     row.runs.length > 1 ? el('p', { class: 'quiet' }, `and the same with --seed ${row.runs.slice(1).map((run) => run.seed).join(', ')}`) : null,
     list([['Runs', row.runs.map((run, place) => [place ? ', ' : '', `seed ${run.seed} `, el('code', {}, run.key), (row.diverged || []).includes(run.seed) ? ' (diverged)' : ''])], ['Created', block.created.map((time) => time.slice(0, 10)).join(' to ')], ['Commit', block.commits.join(', ') || 'unknown'], ['Machine', block.environments.join('; ')], ['Text encoder', block.encoder]]),
-    row.config ? settings('Configuration of the method', row.config) : el('p', {}, 'Configuration: as its source has it (ruleset fixed).'),
+    Object.keys(row.config).length ? settings('Configuration of the method', row.config) : null,
     el('p', { class: 'links' }, el('a', { href: `#/method/${encodeURIComponent(row.method)}` }, 'About ', name(row.method)), el('a', { href: `#/task/${encodeURIComponent(block.task)}` }, 'About ', name(block.task))),
   ]);
 }

@@ -38,11 +38,11 @@ def test_each_epoch_moves_one_of_the_two_and_leaves_the_other(table: SidTable, a
     training = begun(table)
     recommender, heads, tokenizer = training.recommender.module, training.heads, training.tokenizer.model
     before, own = copies(recommender, heads), copies(tokenizer)
-    training.tokenizer_epoch(0, align=align)
+    training.epoch(0, tokenizer=True, align=align)
     assert not any(moved(before, recommender, heads))
     assert all(moved(own, tokenizer))
     own = copies(tokenizer)
-    training.recommender_epoch(1, align=align)
+    training.epoch(1, tokenizer=False, align=align)
     assert not any(moved(own, tokenizer))
     assert any(moved(before, recommender, heads))
 
@@ -50,11 +50,11 @@ def test_each_epoch_moves_one_of_the_two_and_leaves_the_other(table: SidTable, a
 def test_alignment_reaches_the_tokenizer_and_the_heads(table: SidTable) -> None:
     """Only with the alignment losses do the tokenizer's steps depend on the recommender, and do the heads learn."""
     plain, tied = begun(table), begun(table)
-    plain.tokenizer_epoch(0, align=False)
-    tied.tokenizer_epoch(0, align=True)
+    plain.epoch(0, tokenizer=True, align=False)
+    tied.epoch(0, tokenizer=True, align=True)
     assert any(moved(copies(plain.tokenizer.model), tied.tokenizer.model))
     heads = copies(tied.heads)
-    tied.recommender_epoch(1, align=True)
+    tied.epoch(1, tokenizer=False, align=True)
     assert all(moved(heads, tied.heads))
 
 
@@ -63,7 +63,7 @@ def test_codes_are_worked_out_anew_and_labels_follow(table: SidTable) -> None:
     training = begun(table, progress)
     first = training.recommender.sids
     assert first.digest == table.digest
-    training.tokenizer_epoch(0, align=False)
+    training.epoch(0, tokenizer=True, align=False)
     now = training.recommender.sids
     assert (first.codes != now.codes).any()
     np.testing.assert_array_equal(now.codes, training.tokenizer.table().codes)

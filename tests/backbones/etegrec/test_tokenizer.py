@@ -74,25 +74,12 @@ def test_the_pass_has_the_loss_of_the_tokenizer_and_a_reconstruction_in_the_vect
     assert error < 0.5  # it has learnt something: the mean alone gives 1
 
 
-def test_a_foreign_network_is_refused(table: SidTable) -> None:
-    for foreign in (table.freeze(), replace(table, network={"weight": np.zeros(3, np.float32)})):
-        with pytest.raises(DataFault, match="carry no tokenizer"):
-            LiveTokenizer.of(foreign)
-
-
 def test_item_vectors_are_what_the_option_says() -> None:
     world = data()
     assert world.collaborative is not None
     np.testing.assert_array_equal(item_vectors(SIDS, world), world.collaborative)
     text = SIDS.model_copy(update={"item_features": "text"})
     np.testing.assert_array_equal(item_vectors(text, replace(world, collaborative=None)), world.features)
-    known = np.arange(ITEMS) < 40
-    loud = replace(world, features=1000 * world.features + 5, known=known)
-    both = item_vectors(SIDS.model_copy(update={"item_features": "both"}), loud)
-    width = world.collaborative.shape[1]
-    for part in (both[known, :width], both[known, width:]):
-        np.testing.assert_allclose(part.mean(0), 0, atol=1e-5)
-        assert (part**2).sum(1).mean() == pytest.approx(1, rel=1e-4)
 
 
 def test_missing_or_broken_vectors_are_named() -> None:

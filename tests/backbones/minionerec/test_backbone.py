@@ -95,12 +95,12 @@ def test_a_checkpoint_is_trained_saved_and_read_again(tmp_path: Path) -> None:
 
 def test_configurations_that_make_no_sense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     smoke = MOR.presets[Scale.SMOKE]
-    with pytest.raises(ConfigError, match=r"need a checkpoint.*weight_decay must be 0"):
+    with pytest.raises(ConfigError, match="need a checkpoint"):
         changed(smoke, {"lora": {"rank": 4}}, where="test")
     with pytest.raises(ConfigError, match="weight_decay must be 0"):
         changed(smoke, {"checkpoint": "./nowhere", "lora": {"rank": 4}}, where="test")
-    with pytest.raises(DataMissing, match="no such folder"):
+    with pytest.raises(DataMissing, match="the model cannot be loaded"):
         fit(changed(smoke, {"checkpoint": "./nowhere"}, where="test"))
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(UsageError, match="fsdp_version: 2"):
+    with pytest.raises(UsageError, match="FSDP_VERSION 2"):
         fit(smoke)

@@ -121,11 +121,11 @@ def test_generation_settings_of_a_checkpoint_change_nothing(tmp_path: Path) -> N
 
 
 def test_faults_of_a_configuration_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'no_such_proj' is no linear layer; there are .*q_proj"):
+    with pytest.raises(ConfigError, match=r"name linear layers, of .*q_proj"):
         pretrained(tmp_path / "qwen", lora=LoraShape(targets=("q_proj", "no_such_proj")))
     config = json.loads((tmp_path / "qwen" / "config.json").read_text())
     config["rope_parameters"] = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
     config["layer_types"] = ["sliding_attention"] * config["num_hidden_layers"]
     (tmp_path / "qwen" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match="sliding-window attention and stretched rotary"):
+    with pytest.raises(UsageError, match="sliding-window attention"):
         pretrained(tmp_path / "qwen")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from genrec_unlearn_bench.backbones.minionerec.prompts import BETWEEN, NO_ITEMS, TEMPLATES
 from genrec_unlearn_bench.backbones.recommender import Capability, ServingRules, SoftSids
 from genrec_unlearn_bench.decoding.trie import Trie
 from genrec_unlearn_bench.errors import CapabilityMissing, DataFault
@@ -25,12 +26,12 @@ def written(model, row: list[int]) -> list[int]:
         for item in items:
             out += [token for token in sids[item] if token >= 0] + [3]
         return out
-    words, ids = model.shape.words.next_item, lambda text: model.text.tokenizer.encode(text).ids
+    words, ids = TEMPLATES["next_item"], lambda text: model.text.tokenizer.encode(text).ids
     out = ids(words.head)
     if not items:
-        return out + ids(words.empty + words.tail)
+        return out + ids(NO_ITEMS + words.tail)
     for place, item in enumerate(items):
-        out += (ids(words.separator) if place else []) + sids[item]
+        out += (ids(BETWEEN) if place else []) + sids[item]
     return out + ids(words.tail)
 
 

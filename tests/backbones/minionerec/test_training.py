@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.minionerec.prompts import BETWEEN, NO_ITEMS, TEMPLATES, UNTITLED
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture, token_losses
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.backbones.training import NextItem
@@ -73,7 +74,7 @@ def test_the_loss_is_that_of_transformers_on_the_response_alone(tmp_path: Path, 
     model = pretrained(tmp_path / "qwen", tied=tied, title_tokens=6)
     spread(model.model)
     mixture = SupervisedMixture(model, data(), text_tasks=True, ending=True)
-    words, items, part = model.shape.words, catalogue(), examples()
+    items, part = catalogue(), examples()
 
     def ids(text: str) -> list[int]:
         return model.text.tokenizer.encode(text).ids
@@ -82,15 +83,15 @@ def test_the_loss_is_that_of_transformers_on_the_response_alone(tmp_path: Path, 
         return model.sid_tokens[item].tolist()
 
     def title(item: int) -> list[int]:
-        return ids(items.titles[item] or words.untitled)[:6]
+        return ids(items.titles[item] or UNTITLED)[:6]
 
     def prompt(task: str, elements: list[list[int]]) -> list[int]:
-        one = getattr(words, task)
+        one = TEMPLATES[task]
         out = ids(one.head)
         if not elements:
-            return out + ids(one.empty + one.tail)
+            return out + ids(NO_ITEMS + one.tail)
         for place, element in enumerate(elements):
-            out += (ids(one.separator) if place else []) + element
+            out += (ids(BETWEEN) if place else []) + element
         return out + ids(one.tail)
 
     batch = part.histories(5)
@@ -141,7 +142,6 @@ def test_alignment_is_scored_without_the_ending(tmp_path: Path) -> None:
     spread(model.model)
     assert Capability.TEXT_TASKS in model.capabilities
     items, titles = np.array([3, 30, 9]), ["Item", "", "Item no. 9 of shop 4"]
-    words = model.shape.words
     to_sid = model.align(items, titles, to="sid")
     to_title = model.align(items, titles, to="title")
     assert to_title.mask is not None
@@ -149,8 +149,8 @@ def test_alignment_is_scored_without_the_ending(tmp_path: Path) -> None:
     for index, (item, title) in enumerate(zip(items, titles, strict=True)):
         sid, text = model.sid_tokens[item].tolist(), model.text.tokenizer.encode(title).ids
         for step, one, source, target in (
-            (to_sid, words.title_to_sid, text, sid),
-            (to_title, words.sid_to_title, sid, text),
+            (to_sid, TEMPLATES["title_to_sid"], text, sid),
+            (to_title, TEMPLATES["sid_to_title"], sid, text),
         ):
             before = model.text.tokenizer.encode(one.head).ids + source + model.text.tokenizer.encode(one.tail).ids
             logits = model.model(input_ids=torch.tensor([before + target])).logits[0, len(before) - 1 : -1]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.backbones.sasrec_network import TrainSequences, train_sequences
-from genrec_unlearn_bench.data.examples import PAD, Examples
+from genrec_unlearn_bench.backbones.sasrec_network import train_sequences
+from genrec_unlearn_bench.data.examples import PAD, Examples, IntArray
 from genrec_unlearn_bench.data.raw import GivenPart, GivenRows
 from genrec_unlearn_bench.data.splits import as_given, leave_one_out
 
@@ -20,10 +20,10 @@ def logs(walks: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return users, np.concatenate([np.asarray(walk, dtype=np.int64) for walk in walks])
 
 
-def learned(sequences: TrainSequences) -> list[tuple[tuple[int, ...], int]]:
+def learned(sequences: tuple[IntArray, IntArray]) -> list[tuple[tuple[int, ...], int]]:
     """What is visible at every position with a target, and that target."""
     found = []
-    for inputs, targets in zip(sequences.inputs, sequences.targets, strict=True):
+    for inputs, targets in zip(*sequences, strict=True):
         assert (targets[inputs == PAD] == PAD).all()
         assert (np.diff((inputs == PAD).astype(int)) >= 0).all(), "padding stands on the right"
         for place in np.flatnonzero(targets != PAD):
@@ -51,9 +51,9 @@ def test_every_example_is_learned_once_with_the_history_it_has(walks: list[list[
 
 def test_valid_and_test_items_are_never_targets() -> None:
     train = leave_one_out(*logs([[1, 2, 3, 4, 5], [1, 2]])).train
-    sequences = train_sequences(train, 10)
-    np.testing.assert_array_equal(sequences.inputs[:, :3], [[1, 2, PAD]])
-    np.testing.assert_array_equal(sequences.targets[:, :3], [[2, 3, PAD]])
+    inputs, targets = train_sequences(train, 10)
+    np.testing.assert_array_equal(inputs[:, :3], [[1, 2, PAD]])
+    np.testing.assert_array_equal(targets[:, :3], [[2, 3, PAD]])
 
 
 @given(WALKS, st.integers(1, 4))
@@ -71,7 +71,7 @@ def test_rows_with_histories_of_their_own_are_put_together_too(walks: list[list[
     empty = GivenPart(users=nothing, targets=nothing, lengths=nothing, histories=nothing)
     train = as_given(GivenRows(part, empty, empty)).train
     sequences = train_sequences(train, 9)
-    assert len(sequences) <= sum(len(walk) > 1 for walk in walks)
+    assert len(sequences[0]) <= sum(len(walk) > 1 for walk in walks)
     whole = [(tuple(walk[:t]), walk[t]) for walk in walks for t in range(1, len(walk))]
     assert Counter(learned(sequences)) == Counter(whole), "a cut history sees the run's earlier items as well"
 
@@ -89,7 +89,7 @@ def test_long_runs_become_overlapping_windows(limit: int) -> None:
 
 def test_empty_histories_have_no_position() -> None:
     train = leave_one_out(*logs([[1, 2, 3, 4]])).train
-    assert len(train_sequences(train.without_items(np.ones(6, dtype=bool)), 4)) == 0
+    assert len(train_sequences(train.without_items(np.ones(6, dtype=bool)), 4)[0]) == 0
     assert learned(train_sequences(train.subset(np.zeros(0, dtype=np.int64)), 4)) == []
 
 
@@ -99,6 +99,6 @@ def test_the_demo_takes_a_fraction_of_the_passes() -> None:
     from genrec_unlearn_bench.progress import Progress
 
     train = prepare(find_dataset("demo"), None, Progress()).train
-    sequences = train_sequences(train, 50)
-    assert len(sequences) < len(train) / 5
-    assert (sequences.targets != PAD).sum() == len(train)
+    inputs, targets = train_sequences(train, 50)
+    assert len(inputs) < len(train) / 5
+    assert (targets != PAD).sum() == len(train)

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from genrec_unlearn_bench.backbones import sasrec_network as network
-from genrec_unlearn_bench.backbones.sasrec_network import binary_loss, sampled_negatives, softmax_loss
+from genrec_unlearn_bench.backbones.sasrec_network import softmax_loss
 
 
 def test_softmax_loss_by_hand() -> None:
@@ -31,29 +30,3 @@ def test_softmax_loss_and_its_gradients_are_torchs_own(scores: int, monkeypatch:
     torch.testing.assert_close(ours, torchs)
     found, expected = (torch.autograd.grad(3 * loss, [states, vectors]) for loss in (ours, torchs))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
-
-
-def test_binary_loss_by_hand() -> None:
-    states = torch.tensor([[1.0, 1.0], [2.0, 0.0]])
-    positives = torch.tensor([[1.0, 0.5], [0.0, 3.0]])
-    negatives = torch.tensor([[-1.0, 0.0], [0.5, 0.0]])
-
-    def sigmoid(value: float) -> float:
-        return 1 / (1 + math.exp(-value))
-
-    first = -math.log(sigmoid(1.5)) - math.log(1 - sigmoid(-1.0))
-    second = -math.log(sigmoid(0.0)) - math.log(1 - sigmoid(1.0))
-    assert math.isclose(float(binary_loss(states, positives, negatives)), (first + second) / 2, rel_tol=1e-6)
-
-
-def test_negatives_are_uniform_over_what_the_sequence_does_not_hold() -> None:
-    own = torch.tensor([[0, 1, -1], [4, 4, 2]]).repeat_interleave(6000, 0)
-    drawn = sampled_negatives(own, torch.tensor([0, 1, 2, 4, 5]), torch.Generator().manual_seed(0))
-    for rows, left in ((drawn[:6000], [2, 4, 5]), (drawn[6000:], [0, 1, 5])):
-        values, counts = np.unique(rows.numpy(), return_counts=True)
-        assert values.tolist() == left
-        assert (np.abs(counts / 2000 - 1) < 0.1).all()
-
-
-def test_negatives_end_where_nothing_is_left_to_draw() -> None:
-    assert sampled_negatives(torch.tensor([[0, 1]]), torch.tensor([0, 1]), torch.Generator()).shape == (1,)

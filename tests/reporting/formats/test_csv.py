@@ -9,8 +9,7 @@ import math
 import pytest
 
 from genrec_unlearn_bench.reporting.across import across
-from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, across_csv, long_csv, reported_csv, wide_csv
-from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, across_csv, long_csv, wide_csv
 from genrec_unlearn_bench.reporting.wording import csv_text
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
@@ -28,7 +27,6 @@ def test_golden_files() -> None:
         "csv-main-wide.csv": wide_csv(tables[0]),
         "csv-main-long.csv": long_csv(tables),
         "csv-main-across.csv": across_csv(across(tables[0].analysis)),
-        "csv-main-reported.csv": reported_csv(beside(tables)),
     }
     for name, text in made.items():
         assert text == golden(text, name)

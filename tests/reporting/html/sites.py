@@ -9,9 +9,8 @@ from typing import Any
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.html_page import render_html
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.results import Source
-from tests.reporting.boards import make_records, make_results, make_synthetic_board, make_synthetic_tables
+from tests.reporting.boards import make_records, make_results, make_synthetic_board
 
 __all__ = ["ODD", "crowd_page", "data_of", "odd_board", "odd_page", "page", "page_of"]
 
@@ -34,8 +33,8 @@ ODD = (
 
 @cache
 def page() -> str:
-    """Two tasks, two backbones, nine methods, five seeds; with a paper's numbers."""
-    return page_of(make_synthetic_board(), reported=beside(make_synthetic_tables("main")))
+    """Two tasks, two backbones, nine methods, five seeds."""
+    return page_of(make_synthetic_board())
 
 
 @cache

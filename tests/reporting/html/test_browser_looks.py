@@ -21,7 +21,7 @@ ROUTES: tuple[str, ...] = (
     "#/method/tracer",
     "#/tasks",
 )
-ROUTES += ("#/task/industrial-brand", "#/guide", "#/submissions", "#/reported")
+ROUTES += ("#/task/industrial-brand", "#/guide", "#/submissions")
 
 CONTRAST = """() => {
   const channel = (c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);

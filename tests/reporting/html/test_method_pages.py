@@ -10,56 +10,19 @@ import pytest
 
 from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import make_board
-from genrec_unlearn_bench.reporting.html_subjects import config_fields, method_pages, task_pages
+from genrec_unlearn_bench.reporting.html_page import method_pages, task_pages
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from tests.reporting.boards import make_records, make_results, make_synthetic_board
 from tests.reporting.html.sites import page_of
 
-METHOD = '''"""A method (arXiv 2401.00001).
 
-Second paragraph.
-"""
-from genrec_unlearn_bench.unlearning.losses.suppression import UnlearningLossConfig
-raise SystemExit("this file was run")
-
-class MineConfig(UnlearningLossConfig):
-    """Settings."""
-    search = Search(rate=(1e-5, 1e-4), lambda_forget=None)
-
-    rate: float = Field(default=1e-4, gt=0)
-    """How fast."""
-    mode: Literal["a", "b"] = "a"
-
-class Mine:
-    name = "mine"
-    Config = MineConfig
-'''
-
-
-def test_settings_come_from_the_source_with_what_they_inherit(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(METHOD, encoding="utf-8")
-    fields = {field.name: field for field in config_fields(tmp_path / "mine.py", "Mine")}
-    assert fields["rate"].default == "0.0001"
-    assert fields["rate"].search == "1e-05, 0.0001"
-    assert fields["rate"].about == "How fast."
-    assert fields["mode"].default == "a"
-    assert fields["mode"].about == ""
-    # Of the class that it extends.
-    assert fields["lr"].about
-    assert fields["lr"].search == "3e-06, 1e-05, 3e-05, 0.0001, 0.0003, 0.001", "the grid of all methods"
-    assert fields["lambda_forget"].search == "", "left out of the inherited search"
-    assert fields["clip"].default == "1.0"
-
-
-def test_every_method_that_ships_has_a_page_with_its_settings() -> None:
+def test_every_method_that_ships_has_a_page() -> None:
     pages = method_pages(list(methods()))
     for name, page in pages.items():
         assert page.entry is not None
         assert page.entry.summary, name
         if page.entry.kind == "method" and not page.entry.variant_of:
             assert page.paragraphs, name
-    assert any(field.search for field in pages["npo"].fields)
-    assert all(field.about for field in pages["tracer"].fields)
     assert {variant.name for variant in pages["tracer"].variants} >= {"tracer-no-mask"}
     assert pages["npo"].paper == "https://arxiv.org/abs/2404.05868"
 

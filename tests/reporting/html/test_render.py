@@ -177,12 +177,6 @@ def test_it_links_to_papers_and_code() -> None:
     assert '<a href="../../methods/tracer.py">methods/tracer.py</a>' in linked
 
 
-def test_reported_numbers_are_a_page_of_their_own() -> None:
-    assert 'id="/reported"' in page()
-    assert "context and never a target" in page()
-    assert 'id="/reported"' not in page_of(make_synthetic_board())
-
-
 def test_no_results_make_a_page_that_says_so() -> None:
     html = page_of(make_board([], statistics_protocol(1)))
     assert "There are no results to show." in html

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrec_unlearn_bench.reporting.latex_text import escape, label, printable, shorten
+from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from tests.reporting.latex.odd import ODD
 
 ALLOWED = re.compile(
@@ -81,9 +81,3 @@ def test_long_names_keep_both_ends() -> None:
     assert short.startswith("very-very-")
     assert short.endswith("very-end")
     assert shorten("x" * 40) == "x" * 40
-
-
-def test_printable_leaves_commands_alone() -> None:
-    assert printable(r"Dem{\v{s}}ar \& ł") == r"Dem{\v{s}}ar \& ł"
-    assert printable("\U0001f600\x00") == "[U+1F600][U+0000]"
-    assert printable("α") == r"\ensuremath{\alpha}"

@@ -11,7 +11,6 @@ import pytest
 
 from genrec_unlearn_bench.reporting.latex_tables import PACKAGES, render_latex
 from genrec_unlearn_bench.reporting.protocol import layouts
-from genrec_unlearn_bench.reporting.reported import beside
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.latex.odd import ODD
 
@@ -118,9 +117,3 @@ def test_every_reference_of_ours_is_complete(tmp_path: Path) -> None:
     )
     listed = (tmp_path / "paper.bbl").read_text(encoding="utf-8")
     assert listed.count(r"\bibitem") == len(entries)
-
-
-def test_reported_numbers_compile(tmp_path: Path) -> None:
-    tables = make_synthetic_tables("full")
-    plain = pages(compiled(tmp_path, render_latex(tables, standalone=True)))
-    assert pages(compiled(tmp_path, render_latex(tables, standalone=True, reported=beside(tables)))) > plain

@@ -1,4 +1,4 @@
-"""The executors' interface, and the loop that feeds jobs to an executor until all are done that can be.
+"""The loop that feeds a grid's jobs to the processes of this machine until all are done that can be.
 
 A job that fails stops nothing but what needs it. An interrupted sweep continues with the same call: what is done
 follows from the store and the results, so the loop keeps nothing that could be lost.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-import threading
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,41 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
 from genrec_unlearn_bench.grid.spec import Job
-from genrec_unlearn_bench.grid.state import JobState, State, SweepFolder
+from genrec_unlearn_bench.grid.state import STOPPED, JobState, State, SweepFolder
 
 if TYPE_CHECKING:
+    from genrec_unlearn_bench.executors.local import LocalProcesses
     from genrec_unlearn_bench.progress import Progress
 
 TICK = 0.5
 """Seconds between two looks at everything, what jobs take included, where nothing ends meanwhile."""
 MAX_LOOKED_AT = 64
 """Ready jobs that are looked at before the rest is left for later."""
-PAUSES = (2.0, 10.0, 60.0, 300.0)
-"""Seconds before the second, third … attempt, so that what is down has time to come up."""
-STOPPED = "stopped before it was done; finished stages are kept"
-
-
-class Executor(ABC):
-    """Runs jobs whose needs are done. Decides where and when a job runs, never what it computes."""
-
-    name: str
-    detached: bool = False
-    """Whether ``submit`` hands over all jobs with their needs; the sweep then ends, and the jobs run elsewhere."""
-
-    @abstractmethod
-    def submit(self, jobs: Sequence[Job]) -> None:
-        """Start jobs, or hand them to the scheduler, which keeps to their ``needs``."""
-
-    def has_capacity(self, job: Job) -> bool:
-        """Whether the job could start now beside those that run. Raises UsageError where it never could."""
-        return True
-
-    def ended(self, timeout: float) -> list[JobState]:
-        """Attempts that ended since the last call; waits up to ``timeout`` seconds for the first."""
-        return []
-
-    def close(self, hurry: threading.Event | None = None) -> None:  # noqa: B027
-        """Stop what runs, politely until ``hurry`` is set, and release everything. Finished stages stay."""
+PAUSES = (2.0, 60.0)
+"""Seconds before the second and third attempt after a transient fault, so that what is down has time to come up."""
 
 
 @dataclass
@@ -61,22 +36,19 @@ class SweepOutcome:
     """What came of a sweep.
 
     Attributes:
-        by_other_sweeps: Jobs that another sweep has done meanwhile -> result.
+        done: Jobs that were done, here or meanwhile by another sweep.
         failed: Jobs that failed for good.
         skipped: Jobs that were not tried -> why.
         left: Jobs that were not begun or not finished, because the sweep was to stop.
-        handed: Number of jobs that a scheduler has taken.
         seconds: Wall-clock.
         storage: Why the file system refused, if it did; the sweep has ended for that.
         interrupted: Whether the user stopped it.
     """
 
     done: dict[str, JobState] = field(default_factory=dict)
-    by_other_sweeps: dict[str, str] = field(default_factory=dict)
     failed: dict[str, JobState] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     left: tuple[str, ...] = ()
-    handed: int = 0
     seconds: float = 0.0
     storage: str = ""
     interrupted: bool = False
@@ -88,17 +60,15 @@ class Sweep:
 
     Attributes:
         jobs: In the order in which they are to be tried, each behind what it needs.
-        retries: Further attempts after a transient fault.
         minutes: No job begins later than this after the start.
         ended: Called when a job is over: done here or elsewhere, failed, skipped.
         tick: Called about twice a second.
     """
 
     jobs: Sequence[Job]
-    executor: Executor
+    executor: LocalProcesses
     folder: SweepFolder
     progress: Progress
-    retries: int = 2
     minutes: float | None = None
     ended: Callable[[Job, SweepOutcome], None] = lambda job, outcome: None
     tick: Callable[[SweepOutcome], None] = lambda outcome: None
@@ -113,30 +83,25 @@ class Sweep:
         self.pauses: dict[str, float] = {}
         """When a job may be tried again."""
 
-    def run(self, hurry: threading.Event | None = None) -> SweepOutcome:
+    def run(self) -> SweepOutcome:
         """Run the jobs. Returns what came of them, also where the user or the file system put an end to it.
 
-        Once ``hurry`` is set, an interrupted sweep kills what still runs.
+        A second interrupt kills what still runs, and is raised.
         """
         outcome = self.outcome
         try:
-            if self.executor.detached:
-                self.executor.submit(self.jobs)
-                outcome.handed = len(self.jobs)
-            else:
-                self._run_all()
+            self._run_all()
         except StorageError as fault:
             self._refused(fault.render())
         except KeyboardInterrupt:
             outcome.interrupted = True
             self.progress.info("stopping: running jobs are asked to end (once more to kill them)")
         finally:
-            if not self.executor.detached:
-                self.executor.close(hurry)
+            self.executor.close()
         for name in self.running:
             self._write(name, "lost", error=STOPPED)
             self.progress.info(f"stopped: {name}")
-        outcome.left = () if outcome.handed else (*self.running, *self.waiting)
+        outcome.left = (*self.running, *self.waiting)
         outcome.seconds = time.time() - self.began
         return outcome
 
@@ -175,34 +140,30 @@ class Sweep:
                 return
             if state is not None and state.state == "done" and state.updated >= self.began and state.key == job.key:
                 del self.waiting[job.name]
-                self.outcome.by_other_sweeps[job.name] = state.result
-                self.ended(job, self.outcome)
+                self._done(job, state)
                 return
             self.tries[job.name] += 1
             self._write(job.name, "queued")
         self.running[job.name] = self.waiting.pop(job.name)
         try:
-            self.executor.submit([job])
+            self.executor.start(job)
         except (StorageError, OSError) as fault:
-            fields: dict[str, Any] = {"error": f"no process was started: {fault}", "transient": True}
-            if isinstance(fault, StorageError):
-                fields = {"error": fault.render(), "storage": True}
-            self._ended(JobState.now(job.name, "failed", self.executor.name, how="failed", **fields))
+            storage = isinstance(fault, StorageError)
+            error = fault.render() if isinstance(fault, StorageError) else f"no process was started: {fault}"
+            fields: dict[str, Any] = {"error": error, "storage": storage, "transient": not storage}
+            self._ended(JobState.now(job.name, "failed", how="failed", **fields))
 
     def _ended(self, ended: JobState) -> None:
         job, tries = self.running.pop(ended.job), self.tries[ended.job]
         for damage in ended.quarantined:
             self.progress.info(f"warning: {job.name}: {damage}")
         # A process that died may have met a fault of the machine. A second death is its own.
-        again = (
-            ended.how == "stopped" or (ended.how == "failed" and ended.transient) or (ended.how, tries) == ("died", 1)
-        )
+        again = ended.how == "stopped" or ended.transient or (ended.how, tries) == ("died", 1)
         if ended.how == "done":
-            self.outcome.done[job.name] = ended
-            self.ended(job, self.outcome)
-        elif again and tries <= self.retries:
-            wait = PAUSES[min(tries, len(PAUSES)) - 1]
-            self.progress.info(f"once more in {wait:.0f} s: {job.name}: {_first_line(ended.error)}")
+            self._done(job, ended)
+        elif again and tries <= len(PAUSES):
+            wait = PAUSES[tries - 1]
+            self.progress.info(f"once more in {wait:.0f} s: {job.name}: {ended.reason}")
             self._write(job.name, "queued", error=ended.error)
             self.waiting[job.name] = job
             self.pauses[job.name] = time.monotonic() + wait
@@ -212,10 +173,14 @@ class Sweep:
         else:
             self._failed(job, how=ended.how, error=ended.error, seconds=ended.seconds)
 
-    def _failed(self, job: Job, **fields: Any) -> None:
-        self.outcome.failed[job.name] = self._write(job.name, "failed", **fields)
+    def _done(self, job: Job, state: JobState) -> None:
+        self.outcome.done[job.name] = state
         self.ended(job, self.outcome)
-        reason, without = f"it needs {job.name}, which failed: {_first_line(fields['error'])}", {job.name}
+
+    def _failed(self, job: Job, **fields: Any) -> None:
+        failed = self.outcome.failed[job.name] = self._write(job.name, "failed", **fields)
+        self.ended(job, self.outcome)
+        reason, without = f"it needs {job.name}, which failed: {failed.reason}", {job.name}
         for one in list(self.waiting.values()):
             if not without.isdisjoint(one.needs):
                 without.add(one.name)
@@ -227,17 +192,13 @@ class Sweep:
     def _refused(self, error: str) -> None:
         if not self.outcome.storage:
             self.outcome.storage = error
-            self.progress.info(f"no further job is begun: {_first_line(error)}")
+            self.progress.info(f"no further job is begun: {error.partition(chr(10))[0]}")
 
     def _write(self, name: str, state: State, **fields: Any) -> JobState:
         """Write the state of a job as far as the file system lets it; returns it."""
-        written = JobState.now(name, state, self.executor.name, attempts=self.folder.attempts(name), **fields)
+        written = JobState.now(name, state, attempts=self.folder.attempts(name), **fields)
         try:
             self.folder.write(written)
         except StorageError as fault:
             self._refused(fault.render())
         return written
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0] or "no details"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.errors import MissingExtra, UnknownName, UsageError
-from genrec_unlearn_bench.executors.trackers import Tracking, tracked, tracking_of
+from genrec_unlearn_bench.errors import MissingExtra
+from genrec_unlearn_bench.executors.job_progress import tensorboard
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.pipeline.stage import StageLog
 from genrec_unlearn_bench.progress import Progress
@@ -31,9 +32,8 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 @pytest.mark.slow
 def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trained: Bench, tmp_path: Path) -> None:
-    tracking = tracking_of(["tensorboard"], tmp_path / "board")
     request = trained.request("npo", method_set={"max_steps": 3}, results_dir=tmp_path / "results")
-    with tracked(trained.told, tracking, "demo/tiger/npo") as progress:
+    with tensorboard(trained.told, tmp_path / "board", "demo/tiger/npo") as progress:
         done = run_cell(request, trained.store, progress)
     shown = scalars(tmp_path / "board")
     kept: dict[str, list[tuple[int, object]]] = {}
@@ -44,54 +44,47 @@ def test_tensorboard_holds_what_the_result_holds_and_the_result_is_the_same(trai
     assert kept
     assert shown == kept
     assert {path.parent.name for path in (tmp_path / "board").rglob("events*")} == {"npo"}
-    # Its row once more, without trackers.
+    # Its row once more, without TensorBoard.
     again = repeat_record(done.record, cache_dir=trained.root / "cache", progress=Told())
     assert again.bitwise
     assert again.matches
 
 
-def test_without_trackers_nothing_is_wrapped() -> None:
+def test_without_a_folder_nothing_is_wrapped() -> None:
     progress = Progress()
-    with tracked(progress, tracking_of([], Path("x")), "run") as told:
+    with tensorboard(progress, None, "run") as told:
         assert told is progress
 
 
 def test_a_stage_that_comes_twice_gets_a_number(tmp_path: Path) -> None:
-    with tracked(Progress(), tracking_of(["tensorboard"], tmp_path), "run") as told:
+    with tensorboard(Progress(), tmp_path, "run") as told:
         for value in (1.0, 2.0):
             with told.computing("retrain"):
                 StageLog(outer=told).log("train", 0, {"loss": value})
     assert scalars(tmp_path) == {"retrain/train.loss": [(0, 1.0)], "retrain 2/train.loss": [(0, 2.0)]}
 
 
-def test_a_tracker_that_fails_is_given_up_and_the_run_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_full_disk_ends_no_training(tmp_path: Path) -> None:
     told = Told()
-    with tracked(told, Tracking(names=("tensorboard",), folder=str(tmp_path / "file")), "run") as progress:
+    with tensorboard(told, tmp_path, "run") as progress:
+        writer = progress._writer  # type: ignore[attr-defined]
+        writer.add_scalar = lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
         progress.follow("train", 0, {"loss": 1.0})
         progress.info("on")
-    assert told.lines[0].startswith("warning: the tracker 'tensorboard' is given up: NotADirectoryError")
-    assert told.lines[1:] == ["on"]
+    assert told.lines == ["on"]
 
 
 def test_of_several_processes_the_first_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
-    with tracked(Progress(), Tracking(names=("tensorboard",), folder=str(tmp_path)), "run") as told:
+    with tensorboard(Progress(), tmp_path, "run") as told:
         told.follow("train", 0, {"loss": 1.0})
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "fault", "says"),
-    [
-        ("tensorbord", UnknownName, "did you mean tensorboard"),
-        ("wandb", UsageError, "pip install wandb"),
-        ("tensorboard", MissingExtra, r"genrec-unlearn-bench\[trackers\]"),
-    ],
-)
-def test_what_cannot_be_had_is_said_at_once(
-    name: str, fault: type[Exception], says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("accelerate.tracking.get_available_trackers", list)
-    with pytest.raises(fault, match=says):
-        tracking_of([name], Path("x"))
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with (
+        pytest.raises(MissingExtra, match=r"genrec-unlearn-bench\[trackers\]"),
+        tensorboard(Progress(), tmp_path, "run"),
+    ):
+        pass
