@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,8 @@ def names_of(kind: str, data_dir: Path | None = None) -> list[str]:
 
 def rows_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
     """Everything of a kind with the columns of its table."""
-    return [{head: _field(one, path) for head, path in KINDS[kind].items()} for one in records_of(kind, data_dir)]
-
-
-def _field(record: Mapping[str, Any], path: str) -> Any:
-    name, _, rest = path.partition(".")
-    return _field(record[name], rest) if rest else record[name]
+    columns = {head: path.split(".") for head, path in KINDS[kind].items()}
+    return [{head: reduce(getitem, path, one) for head, path in columns.items()} for one in records_of(kind, data_dir)]
 
 
 def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Registry of unlearning methods: files of ``methods/``, entry points, and files named on the command line.
+"""Registry of unlearning methods: files of ``methods/``, and files named on the command line.
 
 Importing a method imports torch, which is too slow for ``bench ls``. So names, summaries and requirements are read from
 the source with ``ast``; the class itself is imported only when a run needs it.
@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import metadata
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
@@ -23,7 +23,6 @@ from typing import Any, Literal, TypeVar
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 
 METHOD_PACKAGE = "genrec_unlearn_bench.methods"
-ENTRY_POINT_GROUP = "genrec_unlearn_bench.methods"
 
 REFERENCE_ROWS = {
     "original": "The recommender before unlearning.",
@@ -44,34 +43,25 @@ METHOD_IMPORTS = (
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 """Names are parts of file paths: no separators, and no leading dot or hyphen."""
 
-FILE_MODULE = "bench_method_"
-"""How the module names of methods begin that are loaded from a file."""
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method as described by its source, without importing it. Raises UsageError for a name that is not allowed.
-
-    Attributes:
-        kind: ``reference`` for the runner's own rows.
-        name: Name for ``--method`` and in records (``NAME``).
-        summary: First line of the docstring.
-        target: ``module:Class``, or ``file.py:Class``, empty for a reference row.
-        requires: Capabilities the backbone must have, as far as the source declares them literally.
-        source: Its file, if known without importing.
-        variant_of, fields: For a variant, the method whose configuration it changes, and the changed fields.
-    """
+    """A method as described by its source, without importing it. Raises UsageError for a name that is not allowed."""
 
     kind: Literal["method", "reference"]
     name: str
     summary: str
+    """First line of the docstring."""
     target: str
-    origin: Literal["runner", "package", "entry point", "file"]
+    """``module:Class``, or ``file.py:Class``, empty for a reference row."""
+    origin: Literal["runner", "package", "file"]
     requires: tuple[str, ...] = ()
+    """Capabilities the backbone must have, as far as the source declares them literally."""
     source: Path | None = None
     variant_of: str = ""
+    """For a variant, the method whose configuration it changes in ``fields``."""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +77,7 @@ def methods() -> dict[str, Entry]:
     """All known methods, their variants and the reference rows, by name. Raises UsageError for duplicate names."""
     found = {name: Entry("reference", name, text, target="", origin="runner") for name, text in REFERENCE_ROWS.items()}
     shipped = _package_entries()
-    for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each)), *_entry_points()]:
+    for entry in [*shipped, *(variant for each in shipped for variant in variants_of(each))]:
         if entry.name in found:
             raise _collision(entry, found[entry.name])
         found[entry.name] = entry
@@ -130,9 +120,6 @@ def load_class(entry: Entry, base: type[T]) -> type[T]:
             where=str(entry.source or place),
             hint=f"derive the class from {base.__module__}.{base.__name__}",
         )
-    name = getattr(found, "name", entry.name)
-    if entry.origin == "entry point" and name != entry.name:
-        raise UsageError(f"the entry point {entry.name!r} gives a method named {name!r}", where=entry.target)
     return found
 
 
@@ -145,33 +132,25 @@ def imported(target: str) -> Any:
 def frame_in_file(fault: BaseException, source: Path | None) -> str:
     """``my_method.py:41 in unlearn: ZeroDivisionError: division by zero``: an exception by its last traceback frame in
     a method's file, empty if there is none."""
-    wanted, frames = source and source.resolve(), traceback.extract_tb(fault.__traceback__)
-    frame = next((one for one in reversed(frames) if Path(one.filename).resolve() == wanted), None)
-    if frame is None:
-        return ""
-    text = str(fault).strip().partition("\n")[0]
-    what = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
-    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what}"
+    wanted = source and source.resolve()
+    what = ": ".join(filter(None, (type(fault).__name__, str(fault).strip().partition("\n")[0])))
+    for frame in reversed(traceback.extract_tb(fault.__traceback__)):
+        if Path(frame.filename).resolve() == wanted:
+            return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {what}"
+    return ""
 
 
 def source_digest(entry: Entry) -> str:
     """blake2b-256 of the method's source file, or of the reference row's name, in hex."""
-    path = source_file(entry)
-    content = entry.name.encode() if path is None else path.read_bytes()
+    content = entry.name.encode() if entry.source is None else entry.source.read_bytes()
     return hashlib.blake2b(content, digest_size=32).hexdigest()
-
-
-def source_file(entry: Entry) -> Path | None:
-    """A method's source file; None for a reference row. Raises UsageError if it has none."""
-    if entry.kind == "reference":
-        return None
-    return entry.source or _module_file(entry.target.partition(":")[0])
 
 
 def summary(target: str) -> str:
     """First line of the docstring of a ``module:Class``, read without importing the module."""
     module, _, class_name = target.partition(":")
-    tree = ast.parse(_module_file(module).read_text(encoding="utf-8"))
+    spec = importlib.util.find_spec(module)
+    tree = ast.parse(Path(str(spec and spec.origin)).read_text(encoding="utf-8"))
     found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name]
     return (_first_line(found[0]) if found else "") or _first_line(tree)
 
@@ -183,19 +162,9 @@ def _first_line(node: ast.ClassDef | ast.Module) -> str:
 
 def _package_entries() -> list[Entry]:
     spec = importlib.util.find_spec(METHOD_PACKAGE)
-    entries = []
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        for path in sorted(Path(folder).glob("[!_]*.py")):
-            expected = path.stem.replace("_", "-")
-            entry = _read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}")
-            if entry.name != expected:
-                raise UsageError(
-                    f"the method is named {entry.name!r}, its file says {expected!r}",
-                    where=str(path),
-                    hint="a method file is named after its method, with _ for -",
-                )
-            entries.append(entry)
-    return entries
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    paths = [path for folder in folders for path in sorted(Path(folder).glob("[!_]*.py"))]
+    return [_read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}") for path in paths]
 
 
 def variants_of(entry: Entry) -> list[Entry]:
@@ -218,19 +187,11 @@ def variants_of(entry: Entry) -> list[Entry]:
     variants = []
     for name, fields in changes.items():
         if not name.startswith(entry.name):
-            raise UsageError(
-                f"the variant {name!r} does not begin with the name of its method, {entry.name!r}", where=str(path)
-            )
+            what = f"the variant {name!r} does not begin with the name of its method, {entry.name!r}"
+            raise UsageError(what, where=str(path))
         summary = f"{entry.name} with {', '.join(f'{key}={value}' for key, value in fields.items())}"
         variants.append(replace(entry, name=name, summary=summary, variant_of=entry.name, fields=fields))
     return variants
-
-
-def _entry_points() -> list[Entry]:
-    return [
-        Entry("method", one.name, f"from {one.dist.name if one.dist else one.value}", one.value, "entry point")
-        for one in metadata.entry_points(group=ENTRY_POINT_GROUP)
-    ]
 
 
 def _file_entry(text: str) -> Entry:
@@ -238,9 +199,8 @@ def _file_entry(text: str) -> Entry:
     # A path without ":Class" means the only method in the file.
     path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
     if not path.is_file():
-        raise UsageError(
-            f"there is no method file {str(path)!r}", hint="--method takes a name or path/to/file.py:ClassName"
-        )
+        hint = "--method takes a name or path/to/file.py:ClassName"
+        raise UsageError(f"there is no method file {str(path)!r}", hint=hint)
     return _read_entry(path.resolve(), wanted, origin="file", module=str(path.resolve()))
 
 
@@ -249,10 +209,8 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError) as fault:
-        line = getattr(fault, "lineno", None)
-        raise UsageError(
-            f"the method file cannot be read: {fault}", where=f"{path}:{line}" if line else str(path)
-        ) from None
+        where = f"{path}:{getattr(fault, 'lineno', None) or 1}"
+        raise UsageError(f"the method file cannot be read: {fault}", where=where) from None
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     named = {name: node for name, node in classes.items() if class_attribute(node, "name") is not None}
     if wanted is not None and wanted not in classes:
@@ -268,7 +226,10 @@ def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "f
     value = class_attribute(node, "name")
     name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else node.name
     text = _first_line(node) or _first_line(tree)
-    return Entry("method", name, text, f"{module}:{node.name}", origin, _capabilities(node), path)
+    needs = class_attribute(node, "requires") or ast.Tuple([])
+    parts = [part for part in ast.walk(needs) if isinstance(part, ast.Attribute)]
+    requires = tuple(part.attr.lower() for part in parts if getattr(part.value, "id", "") == "Capability")
+    return Entry("method", name, text, f"{module}:{node.name}", origin, requires, path)
 
 
 def class_node(entry: Entry, path: Path) -> tuple[ast.Module, ast.ClassDef]:
@@ -302,36 +263,18 @@ def is_method_import(name: str) -> bool:
     return any(f"{inner}.".startswith(f"{part}.") for part in METHOD_IMPORTS)
 
 
-def _capabilities(node: ast.ClassDef) -> tuple[str, ...]:
-    value = class_attribute(node, "requires")
-    return tuple(
-        part.attr.lower()
-        for part in (ast.walk(value) if value is not None else ())
-        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "Capability"
-    )
-
-
 def _import_file(path: Path) -> ModuleType:
-    name = f"{FILE_MODULE}{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
+    name = f"bench_method_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
     # Registered first: pydantic and dataclasses look up the module by name while classes are created.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        SourceFileLoader(name, str(path)).exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
-
-
-def _module_file(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        raise UsageError(f"the module {module!r} has no source file")
-    return Path(spec.origin)
 
 
 def _collision(entry: Entry, other: Entry) -> UsageError:

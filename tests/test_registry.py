@@ -94,12 +94,6 @@ def test_reference_rows_stand_among_the_methods(package: Path) -> None:
         load_class(find_method("retrain"), Base)
 
 
-def test_a_file_must_be_named_after_its_method(package: Path) -> None:
-    plant(package, "nothing.py", name="do-nothing")
-    with pytest.raises(UsageError, match="its file says 'nothing'"):
-        methods()
-
-
 def test_a_method_may_not_take_a_reference_rows_name(package: Path) -> None:
     plant(package, "retrain.py", name="retrain")
     with pytest.raises(UsageError, match="two methods are named 'retrain'"):
@@ -142,15 +136,6 @@ def test_a_file_may_not_take_a_shipped_name(package: Path, tmp_path: Path) -> No
     path = plant(tmp_path, "copy.py", name="do-nothing")
     with pytest.raises(UsageError, match="two methods are named 'do-nothing'"):
         find_method(f"{path}:Nothing")
-
-
-def test_entry_points_count_and_may_not_collide(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    point = registry.metadata.EntryPoint("theirs", "their_package.method:Theirs", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: [point])
-    assert find_method("theirs").target == "their_package.method:Theirs"
-    plant(package, "theirs.py", name="theirs")
-    with pytest.raises(UsageError, match="two methods are named 'theirs'"):
-        methods()
 
 
 def test_loading_imports_the_class_and_checks_its_base(tmp_path: Path, package: Path) -> None:
@@ -237,6 +222,7 @@ def test_the_shipped_methods_can_be_listed() -> None:
     for name, entry in methods().items():
         assert entry.name == name
         assert entry.summary, f"{name} has no docstring"
+        assert entry.source is None or entry.variant_of or entry.source.stem == name.replace("-", "_")
 
 
 def test_variants_are_methods_of_their_own_name(package: Path) -> None:

@@ -60,13 +60,13 @@ def gc(
     with progressing() as progress:
         found = collect(_root(cache_dir), progress, older_than=seconds, keep=keep, yes=yes)
     lines = [
-        f"{found.root}: {found.stages} stages and {found.leftovers} leftovers of killed processes "
+        f"{found['root']}: {found['stages']} stages and {found['leftovers']} leftovers of killed processes "
         f"{'removed' if yes else 'would be removed: add --yes to do it'}",
-        f"  {found.kept} stages stay; {format_bytes(found.size)} freed; computing what goes again would take "
-        f"{duration(found.seconds)}",
-        *first_lines([f"  left: {name} is in use, or belongs to somebody else" for name in found.refused]),
+        f"  {found['kept']} stages stay; {format_bytes(found['size'])} freed; computing what goes again would take "
+        f"{duration(found['seconds'])}",
+        *first_lines([f"  left: {name} is in use, or belongs to somebody else" for name in found["refused"]]),
     ]
-    return Output(found.model_dump(mode="json"), lines)
+    return Output(found, lines)
 
 
 def verify(cache_dir: CacheDir = None) -> Output:

@@ -19,7 +19,8 @@ from genrec_unlearn_bench.progress import Progress, launched, process_index
 from genrec_unlearn_bench.progress_display import open_store
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+    from genrec_unlearn_bench.pipeline.tune import Tuned
     from genrec_unlearn_bench.store.store import StageStore
     from genrec_unlearn_bench.tuning.choice import Choice
 
@@ -54,7 +55,7 @@ def tune(
     """
     from genrec_unlearn_bench.pipeline.cells import expand_names
     from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.tune import TUNING_SEED, TuningRequest
+    from genrec_unlearn_bench.pipeline.tune import TUNING_SEED
 
     shared = RunRequest(
         task=task,
@@ -69,44 +70,42 @@ def tune(
     backbones, methods = expand_names(shared, named(backbone), named(method))
     runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]
     seeds = tuple(dict.fromkeys(seed or [TUNING_SEED]))
-    requests = [TuningRequest(run=run, seeds=seeds, trials=trials) for run in runs]
     with open_store(cache_dir) as (store, progress):
         progress.info(
             f"tuning uses seeds of its own ({', '.join(map(str, seeds))}), which no result reports: "
             "an original is trained for each of them first, unless it is in the cache"
         )
-        tuned, failed = _tune(requests, store, progress, tuned_dir)
+        tuned, failed = _tune(runs, store, progress, tuned_dir, seeds=seeds, limit=trials)
     if fixed is not None and tuned and process_index() == 0:
         from genrec_unlearn_bench.tuning.choice import update_fixed
 
-        update_fixed(fixed, [(one.choice, dict(one.changes)) for one, _ in tuned])
+        update_fixed(fixed, [(one.choice, one.changes) for one, _ in tuned])
     parts = [part for one, path in tuned for part in (_table(one.choice), f"  {path}\n")]
     content = [{"file": str(path), "choice": one.choice.model_dump(mode="json")} for one, path in tuned]
-    faults = [f"error: {one.run.backbone}, {one.run.method}: {fault.render()}" for one, fault in failed]
+    faults = [f"error: {one.backbone}, {one.method}: {fault.render()}" for one, fault in failed]
     return Output(content, parts, max([0, *(fault.exit_code for _, fault in failed)]), faults)
 
 
 def _tune(
-    requests: Sequence[TuningRequest], store: StageStore, progress: Progress, out: Path
-) -> tuple[list[tuple[Tuned, Path]], list[tuple[TuningRequest, BenchError]]]:
+    runs: Sequence[RunRequest], store: StageStore, progress: Progress, out: Path, *, seeds: Sequence[int], limit: int
+) -> tuple[list[tuple[Tuned, Path]], list[tuple[RunRequest, BenchError]]]:
     from genrec_unlearn_bench.pipeline.stage import SessionCache
     from genrec_unlearn_bench.pipeline.tune import tune as tune_one
     from genrec_unlearn_bench.tuning.choice import choice_path, write_choice
 
     cache = SessionCache()
     tuned: list[tuple[Tuned, Path]] = []
-    failed: list[tuple[TuningRequest, BenchError]] = []
-    for number, request in enumerate(requests, start=1):
-        run = request.run
-        progress.info(f"[{number}/{len(requests)}] {run.task} · {run.backbone} · {run.method}")
+    failed: list[tuple[RunRequest, BenchError]] = []
+    for number, run in enumerate(runs, start=1):
+        progress.info(f"[{number}/{len(runs)}] {run.task} · {run.backbone} · {run.method}")
         try:
-            found = tune_one(request, store, progress, cache=cache)
+            found = tune_one(run, store, progress, seeds=seeds, limit=limit, cache=cache)
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
-            if launched() > 1 or len(requests) == 1:
+            if launched() > 1 or len(runs) == 1:
                 raise
-            failed.append((request, fault))
+            failed.append((run, fault))
             continue
         choice = found.choice
         path = choice_path(out, task=choice.task, backbone=choice.backbone, scale=choice.scale, method=choice.method)

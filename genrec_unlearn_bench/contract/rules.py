@@ -27,7 +27,6 @@ from genrec_unlearn_bench.registry import (
     is_method_import,
     load_class,
     methods,
-    source_file,
     variants_of,
 )
 from genrec_unlearn_bench.store.manifest import canonical
@@ -118,7 +117,7 @@ def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
 
 
 def file_rules(entry: Entry) -> Iterator[RuleResult]:
-    path = source_file(entry)
+    path = entry.source
     if path is None:
         return
     tree, node = class_node(entry, path)

@@ -29,25 +29,28 @@ class Holdout:
     """[P, 2] the (user, item) pairs; no training sees one, as a target or in a history."""
     forget: Examples
     """Examples to be held against the forget set: those with a concept target. For interaction requests all of them, as
-    the forget set is a random draw from the same interactions, and for both sides."""
+    the forget set is a random draw from the same interactions."""
     retain: Examples
-    """The other ones."""
+    """The other ones (none for interaction requests: there it is ``forget`` that both sides are held against)."""
     digest: str
     """blake2b-128 over the pairs."""
 
 
-class _Thinning:
-    """Takes the drawn pairs out of examples and histories of one dataset."""
+class Thinning:
+    """Takes pairs out of examples and histories: ``drawn``, sorted, as user * ``width`` + item."""
 
-    def __init__(self, dataset: Dataset, share: float) -> None:
-        train = dataset.train
-        self.width = max(len(dataset.items), 1)
-        every = distinct(train.users * self.width + train.targets)
-        generator = numpy_generator(0, "holdout", dataset.manifest.digest)
-        self.drawn = np.sort(generator.choice(every, size=round(len(every) * share), replace=False))
-        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
+    def __init__(self, drawn: IntArray, width: int) -> None:
+        self.drawn, self.width = drawn, width
         # The examples are kept along, so that no identity is used again.
         self._shared: dict[tuple[int, int], tuple[Examples, Thinned]] = {}
+
+    @classmethod
+    def of(cls, dataset: Dataset, share: float) -> Thinning:
+        """Of the holdout, a random share of a dataset's train pairs."""
+        train, width = dataset.train, max(len(dataset.items), 1)
+        every = distinct(train.users * width + train.targets)
+        generator = numpy_generator(0, "holdout", dataset.manifest.digest)
+        return cls(np.sort(generator.choice(every, size=round(len(every) * share), replace=False)), width)
 
     def held(self, examples: Examples) -> BoolArray:
         """[M] examples whose own pair was drawn."""
@@ -55,24 +58,36 @@ class _Thinning:
 
     def thinned(self, examples: Examples) -> Examples:
         """The examples without drawn events in their histories; those whose history becomes empty go."""
+        # Parts lie over the same events, which are worth thinning once: in a large log they are most of the memory.
         key = id(examples.events), id(examples.event_users)
         if key not in self._shared:
             drop = among(examples.event_users * self.width + examples.events, self.drawn)
             self._shared[key] = examples, Thinned.of(examples, drop)
-        kept = self._shared[key][1].applied(examples)
+        events = self._shared[key][1]
+        kept = events.applied(examples)
         return kept.subset(kept.ends > kept.starts)
 
     def kept(self, examples: Examples) -> Examples:
         """The examples that were not drawn, thinned."""
         return self.thinned(examples.subset(~self.held(examples)))
 
-    def trained(self, dataset: Dataset) -> Dataset:
+    def dataset(self, dataset: Dataset) -> Dataset:
+        """A dataset without the pairs in its train and validation parts."""
         return replace(dataset, train=self.kept(dataset.train), valid=self.kept(dataset.valid))
+
+    def split(self, split: ForgetSplit) -> ForgetSplit:
+        """A task without the pairs, but for its test part."""
+
+        def both(groups: Groups) -> Groups:
+            return Groups(self.kept(groups.forget), self.kept(groups.retain))
+
+        pairs = split.pairs[~among(split.pairs[:, 0] * self.width + split.pairs[:, 1], self.drawn)]
+        return replace(split, pairs=pairs, train=both(split.train), valid=both(split.valid))
 
 
 def without_holdout(dataset: Dataset) -> Dataset:
     """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
-    return _Thinning(dataset, SHARE).trained(dataset)
+    return Thinning.of(dataset, SHARE).dataset(dataset)
 
 
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
@@ -83,25 +98,15 @@ def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tupl
     examples whose history becomes empty go with them. Test examples keep theirs, as a deployed system would: but where
     interactions themselves are to be forgotten, the drawn ones among them are no longer to be forgotten.
     """
-    thinning = _Thinning(dataset, share)
+    thinning = Thinning.of(dataset, share)
     train, drawn, width = dataset.train, thinning.drawn, thinning.width
-
-    def both(groups: Groups) -> Groups:
-        return Groups(thinning.kept(groups.forget), thinning.kept(groups.retain))
-
     single = split.kind is ConceptKind.INTERACTION
     away = thinning.thinned(train.subset(thinning.held(train)))
     concept = np.ones(len(away), dtype=np.bool_) if single else split.items[away.targets]
     test = split.test
     if single:
-        test = Groups(test.forget.subset(~thinning.held(test.forget)), test.retain)
-    lean = replace(
-        split,
-        pairs=split.pairs[~among(split.pairs[:, 0] * width + split.pairs[:, 1], drawn)],
-        train=both(split.train),
-        valid=both(split.valid),
-        test=test,
-    )
+        test = replace(test, forget=test.forget.subset(~thinning.held(test.forget)))
     pairs = np.stack([drawn // width, drawn % width], axis=1)
     digest = hashlib.blake2b(np.ascontiguousarray(pairs, dtype="<i8").tobytes(), digest_size=16).hexdigest()
-    return thinning.trained(dataset), lean, Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    held = Holdout(pairs, away.subset(concept), away.subset(~concept), digest)
+    return thinning.dataset(dataset), replace(thinning.split(split), test=test), held

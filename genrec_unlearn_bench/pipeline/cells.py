@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext, suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,8 @@ Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"
 def expand_names(
     shared: RunRequest, backbones: Sequence[str], methods: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backbones (``all``: every one) and methods of a call. Raises UsageError where none is named, or several are and
-    ``shared`` changes the configuration of one."""
+    """Backbones (``all``: every one) and methods of a call. Raises UsageError for none, and where ``shared`` changes
+    the configuration of one of several."""
     backbones = tuple(known_backbones()) if tuple(backbones) == ("all",) else tuple(backbones)
     for kind, names, example in (("backbone", backbones, "tiger"), ("method", methods, "tracer")):
         if not names:
@@ -75,9 +74,10 @@ def run_cells(
     """
     several = len({request.backbone for request in requests}) > 1
     cells = [(request, find_finished(request, store)) for request in requests]
-    failed = _refused([request for request, done in cells if done is None], several=several)
-    cells = [(request, done) for request, done in cells if not any(request is other for other, _ in failed)]
+    if missing := [request for request, done in cells if done is None]:
+        _check(missing, several=several)
     finished: list[FinishedRun] = []
+    failed: Failed = []
     session: SessionCache | None = None
     broken: set[tuple[str, int]] = set()
     for number, (request, done) in enumerate(cells, start=1):
@@ -110,30 +110,16 @@ def run_cells(
     return finished, failed
 
 
-def _refused(requests: Sequence[RunRequest], *, several: bool) -> Failed:
-    """Check requests before the first minute is spent: raise whatever is wrong with the call.
-
-    With ``several`` backbones, requests that a backbone cannot serve are returned instead.
-    """
-    if not requests:
-        return []
+def _check(requests: Sequence[RunRequest], *, several: bool) -> None:
+    """Raise whatever is wrong with the call before anything is trained. That one of ``several`` backbones cannot serve
+    a method is no such fault: its cell fails."""
     from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
 
-    catalogue = Catalogue()
-    refused: Failed = []
+    catalogue, tolerated = Catalogue(), (CapabilityMissing,) if several else ()
     for request in requests:
-        try:
+        with suppress(*tolerated):
             resolve(request, catalogue=catalogue)
-        except CapabilityMissing as fault:
-            if not several:
-                raise
-            refused.append((request, fault))
-    _check_folder(requests[0].results_dir)
-    return refused
-
-
-def _check_folder(folder: Path) -> None:
-    """Try whether the results folder can be written to, before anything is trained. Raises StorageError."""
+    folder = requests[0].results_dir
     nearest = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     with guarded(folder, "--results-dir"), TemporaryFile(dir=nearest):
         pass

@@ -26,17 +26,8 @@ from genrec_unlearn_bench.pipeline.record import Environment
 from genrec_unlearn_bench.seeding import generators_kept
 
 PACKAGES = (
-    "accelerate",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "pydantic",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "torch",
-    "transformers",
+    *("accelerate", "numpy", "pandas", "pyarrow", "pydantic", "safetensors", "scikit-learn", "scipy"),
+    *("sentence-transformers", "torch", "transformers"),
 )
 """Packages whose version can change a number."""
 
@@ -77,10 +68,8 @@ def default_threads() -> int:
 
 @contextmanager
 def determinism(threads: int) -> Iterator[None]:
-    """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator.
-
-    On CPU the same seed then gives the same numbers to the bit; on GPU kernels without a deterministic form only warn.
-    """
+    """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator; kernels
+    of a GPU without a deterministic form only warn."""
     import torch
 
     # cuBLAS reads it when its first handle is made; without it deterministic matrix products are refused.
@@ -111,14 +100,12 @@ def precision(device: str) -> str:
 
 
 def describe(device: str, *, threads: int) -> Environment:
-    """The environment as a record holds it."""
     import torch
 
-    on_gpu = device.startswith("cuda")
     commit, dirty = _commit()
     return Environment(
         device=device,
-        device_name=torch.cuda.get_device_name(device) if on_gpu else _processor(),
+        device_name=torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor(),
         precision=precision(device),
         threads=threads,
         python=platform.python_version(),
@@ -176,8 +163,8 @@ def version_mismatches(packages: Iterable[str] = PACKAGES) -> dict[str, tuple[st
 
 @dataclass
 class Reading:
-    """Cost of a block, filled in when it ends: wall-clock with the GPU's queue drained at both ends, and the peak
-    resident memory of the process on CPU, or allocated memory of the device on GPU."""
+    """Cost of a block, filled in when it ends: wall-clock with the GPU's queue drained at both ends, and peak memory,
+    resident of the process on CPU, allocated of the device on GPU."""
 
     seconds: float = 0.0
     peak_memory_mib: float = 0.0
@@ -217,14 +204,12 @@ def _resident_memory(reading: Reading) -> Iterator[None]:
 
     process, done = psutil.Process(), threading.Event()
 
-    def look() -> None:
-        reading.peak_memory_mib = max(reading.peak_memory_mib, process.memory_info().rss / MIB)
-
     def watch() -> None:
-        while not done.wait(INTERVAL):
-            look()
+        over = False
+        while not over:
+            over = done.wait(INTERVAL)
+            reading.peak_memory_mib = max(reading.peak_memory_mib, process.memory_info().rss / MIB)
 
-    look()
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
@@ -232,7 +217,6 @@ def _resident_memory(reading: Reading) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-        look()
 
 
 def _processor() -> str:

@@ -16,14 +16,8 @@ from genrec_unlearn_bench.errors import BenchError, OutOfMemory, StorageError
 from genrec_unlearn_bench.files import storage_error
 
 _SIGNS = (
-    "out of memory",
-    "not enough memory",
-    "can't allocate memory",
-    "cannot allocate memory",
-    "alloc_failed",
-    "std::bad_alloc",
-    "failed to map segment",
-    "can't start new thread",
+    *("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory", "alloc_failed"),
+    *("std::bad_alloc", "failed to map segment", "can't start new thread"),
 )
 """How torch's allocators, cuBLAS and the system (``ulimit -v`` included) report exhausted memory in other errors."""
 

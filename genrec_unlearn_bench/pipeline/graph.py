@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
@@ -36,14 +35,13 @@ def build_result(
 ) -> Stage:
     """The stage ``result`` of a cell, whose key is that of the run's record, on top of all others.
 
-    Nothing is computed and no stored stage is read. The result is no stage of the store: it is written to the results
-    folder (``pipeline.run``). Its inputs have these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain
-    1`` …), ``row``; ``scores of`` each of these models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
+    Nothing is computed and no stored stage is read. The result itself is written to the results folder. Its inputs have
+    these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain 1`` …), ``row``; ``scores of`` each of these
+    models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
 
     Args:
         memo: Keeps what cells of a grid share, so that it is built and hashed once; give the same one for all cells.
-        download: Whether missing dataset files are downloaded, as their digests are part of the keys; else, and where
-            they cannot be had, DataMissing is raised.
+        download: Download missing dataset files, whose digests are part of the keys; else DataMissing is raised.
     """
     known: Memo = {} if memo is None else memo.setdefault((resolved.seed, resolved.shared), {})
 
@@ -115,15 +113,11 @@ def _row(
     if resolved.method is not None:
         return unlearn_stage(resolved, data, sids, original), {}
     whole, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
-    match resolved.entry.name:
-        case "original":
-            return original, {}
-        case "retrain":
-            return retrained[0], {}
-        case "retrain-full":
-            return cleaned.fit("retrain-full", cleaned.sids()), {}
-        case "popularity":
-            return whole.popularity(), {}
-        case "sasrec":
-            return whole.sasrec(), {}
-    raise BenchError(f"the reference row {resolved.entry.name!r} has no recipe")
+    rows = {
+        "original": lambda: original,
+        "retrain": lambda: retrained[0],
+        "retrain-full": lambda: cleaned.fit("retrain-full", cleaned.sids()),
+        "popularity": whole.popularity,
+        "sasrec": whole.sasrec,
+    }
+    return rows[resolved.entry.name](), {}

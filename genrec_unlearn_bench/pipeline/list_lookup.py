@@ -1,7 +1,7 @@
 """Dataset and ranked lists of a run, from the cache that made it; and the lists as TREC files.
 
-A result folder has numbers and no lists. Its record names the stages by key, so they are found where the cache of that
-run is; what is missing is not computed here, as that may take hours: the error names the command.
+A result folder has no lists; its record names the stages by key. What is missing is not computed here, as that may take
+hours: the error names the command.
 """
 
 from __future__ import annotations
@@ -30,23 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RunLists:
-    """Ranked lists of a run.
-
-    Attributes:
-        rankings: By group and beam, [M, k]; M is 0 where the group has no examples.
-        per_user: The per-user table (``per_user.COLUMNS``), whose rows are those of the lists.
-    """
+    """Ranked lists of a run."""
 
     record: RunRecord
     rankings: Lists
+    """By group and beam, [M, k]; M is 0 where the group has no examples."""
     per_user: pd.DataFrame
+    """The per-user table (``per_user.COLUMNS``), whose rows are those of the lists."""
 
     def users(self, group: Group) -> IntArray:
-        """[M]"""
         return self._column(group, "user")
 
     def targets(self, group: Group) -> IntArray:
-        """[M]"""
         return self._column(group, "target")
 
     def ranks(self, group: Group, beam: int) -> IntArray:
@@ -62,11 +57,8 @@ class RunLists:
 def find_lists(record: RunRecord, store: StageStore) -> RunLists:
     """The lists of a run. Raises DataMissing where the cache does not hold them, UsageError where there are none."""
     if not record.per_user_digest:
-        raise UsageError(
-            "this run recommends nothing: its model's weights are not finite",
-            where=_named(record),
-            hint="leave it out, or choose another seed",
-        )
+        what = "this run recommends nothing: its model's weights are not finite"
+        raise UsageError(what, where=_named(record), hint="leave it out, or choose another seed")
     stage = _stage(record, "evaluation", "ranked lists", store)
     return RunLists(record, read_lists(stage.path / LISTS), read_per_user(stage.path / PER_USER))
 

@@ -54,19 +54,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConfigSource:
-    """Where one run's method configuration comes from.
-
-    Attributes:
-        name: default, fixed or tuned; default for every reference row.
-        where: Where the fields come from, as messages name it.
-        note: A note for the record.
-        choice: The tuning behind it, where it is tuned; ``where`` is its file then.
-    """
+    """Where one run's method configuration comes from."""
 
     name: str = "default"
+    """default, fixed or tuned; default for every reference row."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     where: str = "--set"
+    """As messages name it; the choice's file where it is tuned."""
     note: str = ""
+    """For the record."""
     choice: Choice | None = None
 
 
@@ -137,10 +133,7 @@ class ResolvedRequest:
 
 
 class Catalogue:
-    """Finds what requests name, each thing once, as a grid of thousands of cells names a handful of tasks and methods.
-
-    A file that changes meanwhile is not read again.
-    """
+    """Finds what requests name, each thing once: a grid of thousands of cells names a handful of tasks and methods."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, object] = {}
@@ -170,8 +163,8 @@ def resolve(
 ) -> ResolvedRequest:
     """Resolve a request. Raises UsageError of one kind or another for everything that is wrong with it.
 
-    With the same ``catalogue`` for all cells of a grid, what they share is resolved once. ``source`` of the method's
-    configuration is the request's ruleset, if it is not given (a record's own).
+    With the same ``catalogue`` for all cells of a grid, what they share is resolved once. The method's configuration
+    comes from the request's ruleset, or from ``source`` (a record's own).
     """
     catalogue = catalogue or Catalogue()
     shared = tuple([repr(value) if isinstance(value, dict) else value for value in _SHARED(request)])
@@ -201,8 +194,6 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     of_demo = task.dataset == DEMO
     scale = Scale(one_of("scale", request.scale or (Scale.SMOKE if of_demo else Scale.SMALL), Scale))
     backbone = load_backbone(request.backbone)
-    backbone_config = changed(backbone.presets[scale], request.backbone_set, where="--set-backbone")
-    sid_config = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
     suite = find_suite(request.suite, request.measure)
     encoder = request.encoder or ("tfidf" if of_demo or scale in (Scale.SMOKE, Scale.SMALL) else LARGE_ENCODER)
     device = resolve_device(request.device)
@@ -214,8 +205,8 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         dataset=find_dataset(task.dataset, request.data_dir),
         scale=scale,
         backbone=backbone,
-        backbone_config=backbone_config,
-        sid_config=sid_config,
+        backbone_config=changed(backbone.presets[scale], request.backbone_set, where="--set-backbone"),
+        sid_config=changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid"),
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
@@ -271,11 +262,9 @@ def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> Non
     missing = sorted(method.needs - before.backbone.capabilities(before.backbone_config, before.sid_config))
     if missing:
         ways = [method.without[capability] for capability in missing if capability in method.without]
-        raise CapabilityMissing(
-            f"the method {method.name!r} needs what the backbone {before.backbone.name!r} does not have here: "
-            f"{', '.join(missing)}",
-            hint="; ".join([*ways, "choose another backbone, or a method that does without (bench ls methods)"]),
-        )
+        needs = f"needs what the backbone {before.backbone.name!r} does not have here: {', '.join(missing)}"
+        hint = "; ".join([*ways, "choose another backbone, or a method that does without (bench ls methods)"])
+        raise CapabilityMissing(f"the method {method.name!r} {needs}", hint=hint)
     if (task := before.task).kind not in method.kinds:
         raise CapabilityMissing(
             f"the method {method.name!r} does not serve requests of the kind {task.kind.value!r}, as {task.name!r} is",
@@ -284,7 +273,7 @@ def _check_method(method: UnlearningMethod[Any], before: ResolvedRequest) -> Non
 
 
 def _config_source(request: RunRequest, entry: Entry, before: ResolvedRequest) -> ConfigSource:
-    """The source that a request's ruleset gives. Raises UsageError or ProtocolMismatch where none holds."""
+    """Raises UsageError or ProtocolMismatch where the request's ruleset gives none."""
     if request.ruleset == "default" or entry.kind == "reference":
         return ConfigSource(fields=request.method_set)
     if request.method_set:
@@ -312,18 +301,10 @@ def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> Config
     wanted = request.model_copy(update={"scale": scale})
     command = shlex.join(wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "tuned_dir"))
     if not path.is_file():
-        raise UsageError(
-            f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}", where=str(path), hint=command
-        )
-    choice = read_choice(path)
-    check_choice(
-        choice,
-        entry,
-        seed=request.seed,
-        recommender=recommender_digest(before.backbone_config, before.sid_config),
-        encoder=before.encoder.key,
-        path=path,
-        hint=f"tune again: {command}",
-    )
+        what = f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}"
+        raise UsageError(what, where=str(path), hint=command)
+    choice, digest = read_choice(path), recommender_digest(before.backbone_config, before.sid_config)
+    hint, encoder = f"tune again: {command}", before.encoder.key
+    check_choice(choice, entry, seed=request.seed, recommender=digest, encoder=encoder, path=path, hint=hint)
     note = f"no trial kept {choice.floor:.0%} of the original's retain NDCG@10 on validation; the nearest was taken"
     return ConfigSource("tuned", choice.config, str(path), "" if choice.feasible else note, choice)

@@ -5,8 +5,8 @@ table, the losses as JSON lines, the task's manifest and the tables of measureme
 depends on the cache.
 
 A result's key follows from the resolved request, and resolving imports backbones and methods. So each finished run
-leaves a line in ``<cache>/finished``: request and everything that resolving it reads -> key of the result. Only speed
-depends on it: any difference, down to the time of a source file, leads to resolving as usual.
+leaves a line in ``<cache>/finished``: request and everything that resolving it reads -> key of the result. Any
+difference, down to the time of a source file, leads to resolving as usual.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -116,19 +117,18 @@ def table_bytes(table: pd.DataFrame) -> bytes:
 def record_text(record: RunRecord) -> str:
     """The record as JSON: indented, one metric a line, absent parts of a metric left out."""
     content = record.model_dump(mode="json")
-    for name in _OF_SOME_RECORDS:
-        if not content[name]:
-            del content[name]
+    content = {name: part for name, part in content.items() if part or name not in _OF_SOME_RECORDS}
     if record.cell.requests == 1:
         del content["cell"]["requests"]
     rows = [
         {name: part for name, part in value.items() if part is not None or name == "value"}
         for value in content.pop("metrics")
     ]
-    text = json.dumps({**content, "metrics": []}, indent=2, ensure_ascii=False, allow_nan=False)
-    lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False, allow_nan=False)}" for row in rows)
-    head, _, tail = text.rpartition('"metrics": []')
-    return f'{head}"metrics": [\n{lines}\n  ]{tail}\n' if rows else f"{text}\n"
+    dump = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    text = dump({**content, "metrics": []}, indent=2)
+    lines = ",\n".join(f"    {dump(row)}" for row in rows)
+    # The metrics are the last field.
+    return f"{text[:-3]}\n{lines}\n  ]\n}}\n" if rows else f"{text}\n"
 
 
 def read_record(folder: Path) -> RunRecord:

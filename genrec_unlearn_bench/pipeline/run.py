@@ -112,8 +112,8 @@ def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> FinishedRun:
     prepared = prepare_task(inputs, resolved)
     cost = cost_of(resolved, inputs)
     own: Scores = inputs["scores of row"]
-    extra = _extra_metrics(resolved, inputs) if own.measured else ExtraMetrics()
-    metrics = _metrics(own, inputs, extra) if own.measured else ()
+    extra = _extra_metrics(resolved, inputs) if own.per_user else ExtraMetrics()
+    metrics = _metrics(own, inputs, extra) if own.per_user else ()
     stream = _stream_metrics(resolved, inputs, prepared, cost) if resolved.request.requests > 1 else ExtraMetrics()
     metrics = (*metrics, *cost_values(**cost.model_dump(exclude={"retrain_seconds", "tuning_seconds"})), *stream.values)
     if faults := check_invariants(metrics):
@@ -231,7 +231,7 @@ def build_record(
         arithmetic=arithmetic(),
         off_lock={package: locked for package, (_, locked) in version_mismatches().items()},
         cost=cost,
-        diverged=bool(notes["diverged"]) or not scores.measured,
+        diverged=bool(notes["diverged"]) or scores.per_user is None,
         metrics=metrics,
         measuring={name: config.model_dump(mode="json") for name, config in resolved.measuring.items()},
         holdout=prepared.holdout.digest if prepared.holdout is not None else "",
@@ -281,7 +281,7 @@ def _notes(resolved: ResolvedRequest, prepared: PreparedTask, scores: Scores) ->
             f"no draw of the concept met the target share; the nearest was taken ({manifest.train_share:.1%} of the "
             "train targets)"
         )
-    if not scores.measured:
+    if scores.per_user is None:
         yield "not evaluated: the weights are not finite"
     if prepared.holdout is not None:
         yield (

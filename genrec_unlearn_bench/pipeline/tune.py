@@ -11,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import Field
-
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataFault, UsageError
 from genrec_unlearn_bench.pipeline.environment import determinism
@@ -41,29 +38,11 @@ TUNING_SEED = 9000
 """Far from the seeds that are reported (0 … 4) and from those of their oracles (1000 steps)."""
 
 
-class TuningRequest(StrictModel):
-    """One method to tune."""
-
-    run: RunRequest
-    """Task, method, backbone, scale and the rest; fields of the method that are set there are not searched."""
-    seeds: tuple[int, ...] = Field(default=(TUNING_SEED,), min_length=1)
-    """Seeds to tune at; the rule takes means over them."""
-    trials: int = Field(default=TRIALS, ge=1, le=TRIALS)
-    """How many configurations may be tried."""
-
-    def command(self, *, scale: str) -> str:
-        """The command line that repeats this tuning."""
-        run = self.run.model_copy(update={"scale": scale})
-        words = run.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "threads")
-        seeds = [word for seed in self.seeds for word in ("--seed", str(seed))]
-        return shlex.join([*words, *seeds, "--trials", str(self.trials)])
-
-
 class Tuned(NamedTuple):
     """A choice, and its fields that differ from the method's (or variant's) defaults."""
 
     choice: Choice
-    changes: Mapping[str, Any]
+    changes: dict[str, Any]
 
 
 class _Start(NamedTuple):
@@ -76,38 +55,46 @@ class _Start(NamedTuple):
 
 
 def tune(
-    request: TuningRequest, store: StageStore, progress: Progress | None = None, *, cache: SessionCache | None = None
+    run: RunRequest,
+    store: StageStore,
+    progress: Progress | None = None,
+    *,
+    seeds: Sequence[int] = (TUNING_SEED,),
+    limit: int = TRIALS,
+    cache: SessionCache | None = None,
 ) -> Tuned:
-    """Try the configurations of a method and choose one by the rule; finished trials are kept if one fails.
+    """Try at most ``limit`` configurations of a run's method and choose one by the rule, by means over the ``seeds``.
 
-    Raises UsageError for a request that is wrong, BenchError where data, storage or a trial failed or all diverged.
+    Fields of the method that the run sets are not searched; finished trials are kept if one fails. Raises UsageError
+    for a request that is wrong, BenchError where data, storage or a trial failed or all diverged.
     """
     progress, catalogue = progress or Progress(), Catalogue()
-    resolved = resolve(request.run, catalogue=catalogue)
+    resolved = resolve(run, catalogue=catalogue)
     entry = resolved.entry
     if resolved.method is None:
-        raise UsageError(
-            f"{entry.name!r} is a reference row, there is nothing to tune",
-            hint="--method tracer, for example (bench ls methods)",
-        )
+        what = f"{entry.name!r} is a reference row, there is nothing to tune"
+        raise UsageError(what, hint="--method tracer, for example (bench ls methods)")
     space = search_space(type(resolved.method), entry.name, entry.fields, resolved.request.method_set)
-    configs = space.trials(request.trials)
-    runs = [request.run.model_copy(update={"seed": seed}) for seed in request.seeds]
+    configs = space.trials(limit)
+    runs = [run.model_copy(update={"seed": seed}) for seed in seeds]
     # A configuration that the backbone cannot serve shows before the first minute is spent.
     trials = [
-        [resolve(run.model_copy(update={"method_set": config.model_dump()}), catalogue=catalogue) for run in runs]
+        [resolve(one.model_copy(update={"method_set": config.model_dump()}), catalogue=catalogue) for one in runs]
         for config in configs
     ]
     context = StageContext(store, progress, cache or SessionCache(), resolved.device)
     with determinism(resolved.threads):
-        starts = [_start(resolve(run, catalogue=catalogue), context) for run in runs]
+        starts = [_start(resolve(one, catalogue=catalogue), context) for one in runs]
         found = []
         for number, (config, cells) in enumerate(zip(configs, trials, strict=True), start=1):
             changes = ", ".join(f"{name}={value}" for name, value in _changes(config, resolved.method_config).items())
             progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
             found.append(_try(config, cells, starts, context))
         manifest = context.load(starts[0].data["task"]).manifest
-    return _tuned(request, resolved, [start.measured for start in starts], found, space, manifest)
+    words = resolved.request.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "threads")
+    words += [word for seed in seeds for word in ("--seed", str(seed))]
+    command = shlex.join([*words, "--trials", str(limit)])
+    return _tuned(resolved, [start.measured for start in starts], found, space, manifest, command)
 
 
 def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
@@ -120,7 +107,7 @@ def _start(resolved: ResolvedRequest, context: StageContext) -> _Start:
                 where=resolved.task.name,
                 hint="use a task with validation examples on both sides, or run with --ruleset default or fixed",
             )
-    scores = _validated(resolved, data, sids, original, context)
+    scores = context.load(validate_stage(resolved, data, original, sids))
     if scores["not_finite"]:
         raise CorruptArtefact(
             f"the original recommender's weights are not finite: {scores['not_finite']}",
@@ -136,13 +123,6 @@ def _measured(seed: int, scores: Mapping[str, Any], **fields: Any) -> Measured:
     return Measured(seed=seed, validate_seconds=scores.get("seconds", 0.0), **fields)
 
 
-def _validated(
-    resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, model: Stage, context: StageContext
-) -> Mapping[str, Any]:
-    scores: Mapping[str, Any] = context.load(validate_stage(resolved, data, model, sids))
-    return scores
-
-
 def _try(
     config: MethodConfig, cells: Sequence[ResolvedRequest], starts: Sequence[_Start], context: StageContext
 ) -> Trial:
@@ -152,7 +132,7 @@ def _try(
         row = unlearn_stage(resolved, start.data, start.sids, start.original)
         stored = materialise(row, context)
         diverged = bool(read_notes(stored.path)["diverged"])
-        scores = {} if diverged else _validated(resolved, start.data, start.sids, row, context)
+        scores = {} if diverged else context.load(validate_stage(resolved, start.data, row, start.sids))
         diverged = diverged or bool(scores["not_finite"])
         seconds = float(stored.facts["seconds"])
         seeds.append(_measured(resolved.seed, scores, unlearn_seconds=seconds, diverged=diverged))
@@ -162,21 +142,18 @@ def _try(
 
 
 def _tuned(
-    request: TuningRequest,
     resolved: ResolvedRequest,
     originals: Sequence[Measured],
     trials: Sequence[Trial],
     space: SearchSpace,
     manifest: TaskManifest,
+    command: str,
 ) -> Tuned:
     entry = resolved.entry
     before = mean_trial({}, originals)
-    chosen = choose(trials, before)
-    if chosen is None:
-        raise BenchError(
-            f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose",
-            hint="hold a smaller learning rate: --set lr=1e-6",
-        )
+    if (chosen := choose(trials, before)) is None:
+        what = f"every configuration of {entry.name!r} diverged ({len(trials)} tried), so there is none to choose"
+        raise BenchError(what, hint="hold a smaller learning rate: --set lr=1e-6")
     choice = Choice(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
@@ -191,7 +168,7 @@ def _tuned(
         device=resolved.hardware["device"],
         method=entry.name,
         method_digest=source_digest(entry),
-        seeds=request.seeds,
+        seeds=tuple(one.seed for one in originals),
         searched=tuple(space.values),
         space=space.size,
         original=before,
@@ -199,7 +176,7 @@ def _tuned(
         chosen=chosen[0],
         feasible=chosen[1],
         seconds=sum(trial.seconds for trial in trials),
-        command=request.command(scale=resolved.scale.value),
+        command=command,
     )
     config = type(resolved.method_config)
     defaults = config.model_validate(dict(entry.fields))

@@ -39,7 +39,7 @@ from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.run import run_resolved
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.registry import find_method, source_digest, source_file
+from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
@@ -146,7 +146,7 @@ def _write_inputs(
     request: RunRequest, source: ConfigSource, given: Sequence[Stage], context: StageContext, inputs: Path
 ) -> None:
     """The method's file, the request, and a store with copies of the stages that it starts from."""
-    path = source_file(find_method(request.method))
+    path = find_method(request.method).source
     if path is None:
         raise UsageError(f"{request.method!r} has no file to run")
     inputs.mkdir()

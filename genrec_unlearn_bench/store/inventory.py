@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataMissing, StorageError
 from genrec_unlearn_bench.files import draft_prefix
 from genrec_unlearn_bench.progress import Progress
@@ -121,25 +120,6 @@ class Removable(NamedTuple):
     size: int
 
 
-class Collected(StrictModel):
-    """Stages and leftovers that were removed, or would be."""
-
-    root: Path
-    removed: bool
-    """Else this is what would be."""
-    stages: int
-    size: int
-    """Bytes that are freed."""
-    seconds: float
-    """Time that computing these stages again would take."""
-    leftovers: int
-    """Drafts and unfinished work of processes that were killed."""
-    kept: int
-    """Stages that stay."""
-    refused: tuple[str, ...] = ()
-    """Paths that could not be removed: in use, or another user's."""
-
-
 def collect(
     root: Path,
     progress: Progress,
@@ -147,30 +127,33 @@ def collect(
     older_than: float | None = None,
     keep: frozenset[str] | None = None,
     yes: bool = False,
-) -> Collected:
+) -> dict[str, Any]:
     """Remove leftovers, and the stages that were not read for ``older_than`` seconds and that no result needs.
 
     Args:
         older_than: A day, if only ``keep`` is given; without both, all stages stay.
         keep: Keys of results' stages, kept with their inputs.
         yes: Remove; otherwise this is only a report.
+
+    Returns:
+        ``stages`` that go, ``leftovers`` of killed processes, their ``size`` in bytes, ``seconds`` that computing these
+        stages again would take, ``kept`` stages, and paths that are ``refused``: in use, or another user's.
     """
     found = list(entries(root))
     chosen = [] if older_than is None and keep is None else _unneeded(found, older_than, keep or frozenset())
     loose = list(leftovers(root))
     everything = [*(Removable(one.path, one.path, one.size) for one in chosen), *loose]
     steps = progress.track("remove", everything if yes else (), total=len(everything))
-    refused = [str(one.path.relative_to(root)) for one in steps if not remove(one)]
-    return Collected(
-        root=root,
-        removed=yes,
-        stages=len(chosen),
-        size=sum(one.size for one in everything),
-        seconds=sum(one.seconds for one in chosen),
-        leftovers=len(loose),
-        kept=len(found) - len(chosen),
-        refused=tuple(refused),
-    )
+    return {
+        "root": str(root),
+        "removed": yes,
+        "stages": len(chosen),
+        "leftovers": len(loose),
+        "size": sum(one.size for one in everything),
+        "seconds": sum(one.seconds for one in chosen),
+        "kept": len(found) - len(chosen),
+        "refused": [str(one.path.relative_to(root)) for one in steps if not remove(one)],
+    }
 
 
 def _unneeded(stages: Iterable[Entry], older_than: float | None, keep: frozenset[str]) -> list[Entry]:

@@ -213,9 +213,7 @@ def read_recipe(folder: Path) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError) as fault:
         raise CorruptArtefact(f"the recipe of the key cannot be read: {fault}", where=str(path)) from None
     # Of another version it stays, as a field in which the two differ.
-    if recipe.get("key_version") == KEY_VERSION:
-        del recipe["key_version"]
-    return recipe
+    return {name: part for name, part in recipe.items() if (name, part) != ("key_version", KEY_VERSION)}
 
 
 def _unreadable(fault: OSError, path: Path, folder: Path) -> Exception:

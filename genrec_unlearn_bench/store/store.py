@@ -59,10 +59,7 @@ def default_cache() -> Path:
 class StageStore:
     """Stages by name and key under one root folder, which is made on the first write.
 
-    Args:
-        progress: Receives a line when the store waits or finds damage.
-        shared: A store that is read where this one has nothing, and never written; by default
-            ``$GENREC_UNLEARN_BENCH_SHARED_CACHE``.
+    ``shared`` (default: ``$GENREC_UNLEARN_BENCH_SHARED_CACHE``) is read where this one has nothing, and never written.
     """
 
     def __init__(self, root: Path, progress: Progress | None = None, *, shared: Path | None = None) -> None:
@@ -102,14 +99,11 @@ class StageStore:
 
     def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and recipe of every stored stage of a name, those that cannot be read left out."""
-        seen: set[str] = set()
-        for root in self._roots:
-            for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}")):
-                key = path.parent.name
-                if key not in seen:
-                    seen.add(key)
-                    with suppress(CorruptArtefact, StorageError):
-                        yield key, read_recipe(path.parent)
+        paths = [path for root in self._roots for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}"))]
+        # A stage of one's own goes before the same one in the shared store.
+        for key, folder in {path.parent.name: path.parent for path in reversed(paths)}.items():
+            with suppress(CorruptArtefact, StorageError):
+                yield key, read_recipe(folder)
 
     def find(self, name: str, key: str) -> StoredStage | None:
         """The stage if it is there and whole; a damaged one is moved to ``quarantine/`` and counts as missing.

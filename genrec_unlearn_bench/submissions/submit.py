@@ -19,7 +19,7 @@ from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
 from genrec_unlearn_bench.files import atomic_folder, file_digest
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import read_record
-from genrec_unlearn_bench.registry import Entry, find_method, source_digest, source_file
+from genrec_unlearn_bench.registry import Entry, find_method, source_digest
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, publish_manifest, publish_result
@@ -84,7 +84,7 @@ def submit(
     if not SLUG.match(name):
         raise UsageError(f"{name!r} is no name for a submission", hint="lower-case letters, digits, single hyphens")
     entry = find_method(method)
-    source = source_file(entry)
+    source = entry.source
     if entry.kind == "reference" or source is None:
         what = f"{entry.name!r} is a reference row, or has no file to submit"
         raise UsageError(what, hint="give a method's file: --method file.py")

@@ -26,19 +26,15 @@ STRATUM = "lr"
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What may be tried of a method or variant.
-
-    Attributes:
-        name: Name of the method or variant; it alone decides draws.
-        default: Where the search starts: the default with the variant's and the user's fields.
-        values: Searched field -> its values.
-        always: Configurations that no draw leaves out, the default first.
-    """
+    """What may be tried of a method or variant, whose ``name`` alone decides draws."""
 
     name: str
     default: MethodConfig
+    """Where the search starts: the default with the variant's and the user's fields."""
     values: Mapping[str, tuple[Value, ...]]
+    """Searched field -> its values."""
     always: tuple[MethodConfig, ...]
+    """Configurations that no draw leaves out, the default first."""
 
     @property
     def size(self) -> int:
@@ -55,21 +51,21 @@ class SearchSpace:
         counts = Counter((name, getattr(one, name)) for one in made.values() for name in self.values)
         while left and len(made) < limit:
             # min takes the first of equals: the order of the draw.
-            index = min(left, key=lambda one: self._uses(left[one], counts))
-            values = left.pop(index)
+            values = left.pop(min(left, key=lambda one: _uses(left[one], counts)))
             one = self._with(values)
             if made.setdefault(one.model_dump_json(), one) is one:
                 counts.update(values.items())
         return tuple(made.values())
 
-    def _uses(self, values: Mapping[str, Value], counts: Counter[tuple[str, Value]]) -> tuple[int, int]:
-        """How often the learning rate was tried so far, and the values of the other fields."""
-        others = sum(counts[item] for item in values.items() if item[0] != STRATUM)
-        return counts[STRATUM, values.get(STRATUM)], others
-
     def _with(self, values: Mapping[str, Value]) -> MethodConfig:
         content = {**self.default.model_dump(), **values}
         return parse(type(self.default), content, where=f"the search space of {self.name}")
+
+
+def _uses(values: Mapping[str, Value], counts: Counter[tuple[str, Value]]) -> tuple[int, int]:
+    """How often the learning rate was tried so far, and the values of the other fields."""
+    others = sum(counts[item] for item in values.items() if item[0] != STRATUM)
+    return counts[STRATUM, values.get(STRATUM)], others
 
 
 def search_space(

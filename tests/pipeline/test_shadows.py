@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.data.forget import ConceptKind
+from genrec_unlearn_bench.data.holdout import Thinning
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
@@ -80,7 +82,8 @@ def test_a_shadow_never_sees_what_it_is_not_given(bench: Bench, task: str) -> No
     whole = prepared_task(bench, task)
     pairs = forget_pairs(whole)
     out = pairs[::2]
-    lean = shadows._without_pairs(whole, out)
+    left_out = Thinning(out, shadows._width(whole))
+    lean = replace(whole, dataset=left_out.dataset(whole.dataset), split=left_out.split(whole.split))
     for part in (lean.dataset.train, lean.split.train.forget, lean.split.train.retain, lean.split.valid.retain):
         assert len(part)
         assert not np.isin(codes(lean, part), out).any()

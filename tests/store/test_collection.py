@@ -120,8 +120,9 @@ def test_leftovers_of_killed_processes_are_collected_and_running_ones_left_alone
         (work / "snapshot").write_text("0" * 10)
     assert len(list(leftovers(tmp_path))) == 3
     collected = collect(tmp_path, Progress(), yes=True)
-    assert collected.refused == (str((running.parent / f".draft-{running.name[:24]}-12345678").relative_to(tmp_path)),)
-    assert collected.stages == 0, "no policy was given, so every stage stays"
+    draft = running.parent / f".draft-{running.name[:24]}-12345678"
+    assert collected["refused"] == [str(draft.relative_to(tmp_path))]
+    assert collected["stages"] == 0, "no policy was given, so every stage stays"
     assert not finished.exists()
     assert waiting.exists(), "its command may be given again"
     names = {path.name for path in stored.path.parent.iterdir() if path.name.startswith(".")}
@@ -170,7 +171,7 @@ def test_fifty_thousand_stages_are_listed_and_collected_in_seconds(tmp_path: Pat
     began = time.process_time()
     collected = collect(tmp_path, Progress(), older_than=DAY)
     collecting = time.process_time() - began
-    assert collected.stages == 50_000
+    assert collected["stages"] == 50_000
     print(f"50,000 stages: {listed:.1f} s of CPU to list, {collecting:.1f} s to work out a policy")
     assert listed < 30
     assert collecting < 90

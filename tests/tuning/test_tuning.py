@@ -13,7 +13,7 @@ from genrec_unlearn_bench.errors import BenchError, DataFault, ProtocolMismatch,
 from genrec_unlearn_bench.pipeline import tune as tuning
 from genrec_unlearn_bench.pipeline.results import read_record
 from genrec_unlearn_bench.pipeline.stages import evaluate, unlearn
-from genrec_unlearn_bench.pipeline.tune import Tuned, TuningRequest, tune
+from genrec_unlearn_bench.pipeline.tune import Tuned, tune
 from genrec_unlearn_bench.tuning.choice import write_choice
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 from tests.pipeline.conftest import Bench
@@ -70,8 +70,7 @@ def shrink(folder: Path, *factors: float) -> str:
 
 def tuned(bench: Bench, method: str, *, seeds: tuple[int, ...] = SEEDS[:1], trials: int = 12, **changes: Any) -> Tuned:
     bench.told.lines.clear()
-    request = TuningRequest(run=bench.request(method, **changes), seeds=seeds, trials=trials)
-    return tune(request, bench.store, bench.told)
+    return tune(bench.request(method, **changes), bench.store, bench.told, seeds=seeds, limit=trials)
 
 
 def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(

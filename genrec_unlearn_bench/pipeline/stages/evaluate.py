@@ -71,10 +71,6 @@ class Scores:
         path = self.folder / PER_USER
         return path if path.is_file() else None
 
-    @property
-    def measured(self) -> bool:
-        return self.per_user is not None
-
 
 def evaluate_stage(
     resolved: ResolvedRequest,

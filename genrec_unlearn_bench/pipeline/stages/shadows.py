@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.data.forget import Groups
+from genrec_unlearn_bench.data.holdout import Thinning
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
 from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
@@ -77,7 +77,9 @@ def _confidence_stage(
     def situation(inputs: Inputs) -> PreparedTask:
         prepared = prepare_task(inputs, resolved)
         pairs, included = _halves(prepared, resolved)
-        return _without_pairs(prepared, pairs[~included[number - 1]])
+        # Tokenizer and item features are the run's: shadows do not measure what semantic IDs give away.
+        left_out = Thinning(pairs[~included[number - 1]], _width(prepared))
+        return replace(prepared, dataset=left_out.dataset(prepared.dataset), split=left_out.split(prepared.split))
 
     def training_data(inputs: Inputs) -> TrainingData:
         _check_size(generative(inputs["size"]))
@@ -144,7 +146,11 @@ def _check_size(recommender: Recommender) -> None:
 
 def _codes(prepared: PreparedTask, users: IntArray, items: IntArray) -> IntArray:
     """[M] one number for each (user, item) pair."""
-    return np.asarray(users * max(len(prepared.dataset.items), 1) + items, dtype=np.int64)
+    return np.asarray(users * _width(prepared) + items, dtype=np.int64)
+
+
+def _width(prepared: PreparedTask) -> int:
+    return max(len(prepared.dataset.items), 1)
 
 
 def _halves(prepared: PreparedTask, resolved: ResolvedRequest) -> tuple[IntArray, BoolArray]:
@@ -153,35 +159,3 @@ def _halves(prepared: PreparedTask, resolved: ResolvedRequest) -> tuple[IntArray
     pairs = np.unique(_codes(prepared, forget.users, forget.targets))
     generator = numpy_generator(resolved.seed, "shadows", "halves")
     return pairs, halves(resolved.request.shadows, len(pairs), generator)
-
-
-def _without_pairs(prepared: PreparedTask, left_out: IntArray) -> PreparedTask:
-    """The task without the pairs whose codes [P] are given.
-
-    As with the holdout (``data.holdout``), their examples go from the train and validation parts, their events vanish
-    from all histories there, and examples whose history becomes empty go with them. The test part stays, as nothing is
-    measured on it. Tokenizer and item features are the run's: shadows do not measure what semantic IDs give away.
-    """
-    dataset, split = prepared.dataset, prepared.split
-
-    def marked(users: IntArray, items: IntArray) -> BoolArray:
-        return np.asarray(np.isin(_codes(prepared, users, items), left_out), dtype=np.bool_)
-
-    def kept(examples: Examples) -> Examples:
-        rest = examples.subset(~marked(examples.users, examples.targets))
-        rest = rest.drop_events(marked(rest.event_users, rest.events))
-        return rest.subset(rest.ends > rest.starts)
-
-    def both(groups: Groups) -> Groups:
-        return Groups(kept(groups.forget), kept(groups.retain))
-
-    return replace(
-        prepared,
-        dataset=replace(dataset, train=kept(dataset.train), valid=kept(dataset.valid)),
-        split=replace(
-            split,
-            pairs=split.pairs[~marked(split.pairs[:, 0], split.pairs[:, 1])],
-            train=both(split.train),
-            valid=both(split.valid),
-        ),
-    )

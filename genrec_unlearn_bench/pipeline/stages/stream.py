@@ -288,10 +288,11 @@ def stream_metrics(
         fixed: One model (a reference row) stands for the whole stream, and its cost is paid at the end.
     """
     retrain = cost.retrain_seconds
-    broken = next((number for number, scores in enumerate(found[: len(seconds)], start=1) if not scores.measured), None)
-    if broken is not None or not before.measured:
+    measured = [scores.per_user is not None for scores in found[: len(seconds)]]
+    broken = None if all(measured) else measured.index(False) + 1
+    if broken is not None or before.per_user is None:
         culprit = "of the model" if fixed else f"after request {broken} of {len(stream.requests)}"
-        reason = f"the weights {culprit if before.measured else 'of the original'} are not finite"
+        reason = f"the weights {culprit if before.per_user else 'of the original'} are not finite"
         times = stream_times(seconds, retrain_seconds=retrain, reason=reason)
         return ExtraMetrics((*stream_quality(None, reason=reason), *times))
     ranks = _ranks(stream, found, before)

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
-from genrec_unlearn_bench.registry import Entry, frame_in_file, source_file
+from genrec_unlearn_bench.registry import Entry, frame_in_file
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 
@@ -108,12 +108,12 @@ def _call(
     except BenchError:
         raise
     except Exception as fault:
-        frame = "" if entry.origin == "package" else frame_in_file(fault, source_file(entry))
+        frame = "" if entry.origin == "package" else frame_in_file(fault, entry.source)
         if not frame or is_out_of_memory(fault):
             raise
         raise BenchError(
             f"the method {entry.name!r} failed: {frame}",
-            where=str(source_file(entry)),
+            where=str(entry.source),
             hint="fix the method's file; --debug shows the traceback",
         ) from fault
     if not isinstance(result, Recommender):
