@@ -22,7 +22,7 @@ from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute
+from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute, write_per_user
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.results import read_record, write_result
@@ -31,7 +31,6 @@ from genrec_unlearn_bench.registry import find_method, source_digest
 from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.submissions.publish import FAMILIES, MANIFESTS, publish_manifest, publish_result
-from tests.evaluation.planted import write_per_user
 
 METHOD = '''"""A method of the tests."""
 
@@ -144,7 +143,7 @@ def raw_results(root: Path, method: Path, *, seeds: tuple[int, ...] = (0, 1)) ->
             table = root / "table.parquet"
             frame = per_user(manifest, manifest.task, seed)
             table.parent.mkdir(parents=True, exist_ok=True)
-            write_per_user(frame, table)
+            write_per_user([frame], table)
             made = record(manifest, frame, method, seed=seed, ruleset=ruleset, scale=scale, table=table)
             write_result(root / "results", made, manifest, per_user=table, losses=None)
             table.unlink()
