@@ -33,7 +33,7 @@ def running(world: World, *jobs: str, seconds: float = 60.0) -> list[psutil.Proc
 @pytest.mark.slow
 def test_limits_stop_a_job_and_nothing_else(world: World) -> None:
     jobs = [
-        world.job("long", ends="hangs", minutes=0.02),
+        world.job("long", ends="hangs", minutes=0.2),
         world.job("fat", ends="grows", mib=900, memory_mib=600),
         world.job("after"),
     ]
@@ -41,7 +41,7 @@ def test_limits_stop_a_job_and_nothing_else(world: World) -> None:
     assert sorted(outcome.done) == ["after"]
     long, fat = outcome.failed["long"], outcome.failed["fat"]
     assert (long.how, fat.how, long.attempts, fat.attempts) == ("over time", "over memory", 1, 1)
-    assert "it may take 0.02 minutes" in long.error
+    assert "it may take 0.2 minutes" in long.error
     assert "it may take 600 MiB" in fat.error
     assert "stopped (" in world.log("long")
     assert world.state("long").state == "failed"
