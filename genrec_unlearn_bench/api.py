@@ -51,8 +51,6 @@ def run(
 ) -> pd.DataFrame:
     """Run methods on a task, as ``bench run`` does, and return their results; original and retrain come along.
 
-    Raises BenchError where a name or an option is wrong (UsageError) or a cell failed; what is finished is kept.
-
     Args:
         task: Name (``available("tasks")``), path of a task's YAML file, or ``TaskSpec``.
         method: One or several: names (``available("methods")``), ``path/to/file.py:Class``, or classes.
@@ -65,6 +63,9 @@ def run(
 
     Returns:
         The results of these cells, as ``load_results`` gives them.
+
+    Raises:
+        BenchError: A name or an option is wrong (UsageError), or a cell failed; what is finished is kept.
 
     Example:
         >>> df = bench.run("demo-brand", "filter", backbone_set={"training.epochs": 1})
@@ -105,8 +106,6 @@ def load_results(
 ) -> pd.DataFrame:
     """Results below some folders as a tidy data frame: one row for each measured value.
 
-    Raises DataMissing without results, UnknownName for a filter that none fits, CorruptArtefact for broken records.
-
     Args:
         results_dir: One or several folders; with ``published`` none need be there.
         published: Whether to add the results that ship with the suite, and the submissions.
@@ -119,6 +118,9 @@ def load_results(
         The columns task, backbone, method, seed, scale, suite, ruleset, requests; metric, group, beam, value (NaN: not
         measured), n (examples), better (higher, lower, oracle, none); diverged, submission, badge, key, created,
         suite_version, protocol_version, folder. Key, metric, group and beam are unique.
+
+    Raises:
+        DataMissing: There is no result. UnknownName: No result fits a filter. CorruptArtefact: Records are broken.
 
     Example:
         >>> df = bench.load_results(published=True, method=["retrain", "tracer"])
@@ -141,8 +143,6 @@ def leaderboard(
 ) -> pd.DataFrame:
     """The table of ``bench leaderboard``: means over seeds, their intervals, and what the tests say.
 
-    Raises DataMissing where no result fits the layout, UnknownName for a layout or row that does not exist.
-
     Args:
         results: A frame of ``run`` or ``load_results``, or folders; None: ``results``, or the suite's own where there
             is no such folder. The runs in a frame's column ``folder`` are read again: filters count, edits do not.
@@ -153,6 +153,9 @@ def leaderboard(
     Returns:
         Rows by task, backbone, scale, ruleset, setup and method; columns by measure (``forget:hr@10/10``), below each
         mean, low and high (t interval) and verdict against the baseline, corrected for all tests of the table.
+
+    Raises:
+        DataMissing: No result fits the layout. UnknownName: There is no such layout or row.
 
     Example:
         >>> table = bench.leaderboard(bench.load_results(published=True, task="demo-brand"))
@@ -179,8 +182,6 @@ def compare(
 ) -> pd.DataFrame:
     """Compare two methods: paired over training seeds, corrected over the measures, block by block.
 
-    Raises UnknownName for a method without results, UsageError where no task and backbone has both.
-
     Args:
         first, second: Methods, or labels of rows as tables show them.
         results: As of ``leaderboard``.
@@ -190,6 +191,9 @@ def compare(
         A row for each block and measure: block, measure, estimate (first minus second), low, high, n (seeds), p,
         p_holm, p_sign_flip, effect (Hedges' g), verdict (of the first), detectable (least difference that so many seeds
         would show), sentence.
+
+    Raises:
+        UnknownName: No result is of that method. UsageError: No task and backbone has both.
 
     Example:
         >>> found = bench.compare("tracer", "filter", bench.load_results(published=True, task="demo-brand"))
@@ -227,8 +231,6 @@ def plot(
 ) -> Figure:
     """Draw one figure of results, as ``bench results figures`` does; a notebook shows it.
 
-    Raises NotDrawn where the results lack what the kind shows, UsageError for several figures and unknown kinds.
-
     Args:
         kind: pareto, overlap, probing, relearning …
         results: As of ``leaderboard``.
@@ -238,6 +240,9 @@ def plot(
 
     Returns:
         A matplotlib figure; ``savefig`` writes it in the suite's style.
+
+    Raises:
+        NotDrawn: The results lack what the kind shows. UsageError: It would be several figures, or no such kind.
 
     Example:
         >>> figure = bench.plot("pareto", bench.load_results(published=True), task="industrial-brand", backbone="tiger")
@@ -266,8 +271,6 @@ def plot(
 def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None) -> Task:
     """A task: what is to be forgotten of its dataset, which is prepared if it is not in the cache.
 
-    Raises UnknownName for a task that does not exist, DataMissing where the dataset's files are not there.
-
     Args:
         name: As of ``run``.
         data_dir: Folder of the dataset's files, or of folders of datasets.
@@ -275,6 +278,9 @@ def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None
     Returns:
         ``.items`` (data frame: id, title, brand, categories, price …, ``concept``), ``.interactions`` (user, item,
         part, ``forget``), ``.to_datasets()`` (a ``datasets.DatasetDict``), ``.spec``, ``.dataset`` and ``.split``.
+
+    Raises:
+        UnknownName: There is no such task. DataMissing: The dataset's files are not there.
 
     Example:
         >>> task = bench.load_task("demo-brand")
@@ -299,11 +305,14 @@ def available(kind: str = "tasks", *, data_dir: str | Path | None = None) -> pd.
     """What there is of a kind, as ``bench ls`` lists it.
 
     Args:
-        kind: tasks, methods, backbones, datasets, measurements, metrics or grids; UnknownName for any other.
+        kind: tasks, methods, backbones, datasets, measurements, metrics or grids.
         data_dir: Folder with imported datasets.
 
     Returns:
         A row for each, with its name in the first column (task, method …).
+
+    Raises:
+        UnknownName: There is no such kind.
 
     Example:
         >>> "tiger" in bench.available("backbones")["backbone"].tolist()
@@ -325,8 +334,13 @@ def register_method(cls: M) -> M:
 
     ``run`` writes the class, with what it uses of its cell, to ``results/.methods/<digest>/<class>.py``, and runs that
     file: results are keyed by its content, and ``bench submission new --method`` takes it. Imports that the class
-    needs stand in its cell. Raises UsageError for a class that is no ``UnlearningMethod``, whose name is missing or
-    taken, or whose source is not known or uses names of other cells.
+    needs stand in its cell.
+
+    Returns:
+        The class.
+
+    Raises:
+        UsageError: It is no method, its name is taken, or its source is not known or uses names of other cells.
 
     Example:
         >>> from genrec_unlearn_bench.methods.npo import NPO
