@@ -17,9 +17,10 @@ from genrec_unlearn_bench.files import storage_error
 
 _SIGNS = (
     *("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory", "alloc_failed"),
-    *("std::bad_alloc", "failed to map segment", "can't start new thread"),
+    *("std::bad_alloc", "failed to map segment", "can't start new thread", "error return without exception set"),
 )
-"""How torch's allocators, cuBLAS and the system (``ulimit -v`` included) report exhausted memory in other errors."""
+"""How torch's allocators, cuBLAS and the system (``ulimit -v`` included) report exhausted memory in other errors; the
+last is CPython's SystemError where an import could not allocate."""
 
 MEMORY_HINT = (
     "finished stages are kept; run it again with a smaller batch (--set batch_size=64, --set-backbone "
@@ -59,7 +60,7 @@ def to_user_error(fault: BaseException) -> BenchError:
 
 def is_out_of_memory(fault: BaseException) -> bool:
     """Whether a fault says that memory ran out."""
-    told = isinstance(fault, RuntimeError | OSError | ImportError)
+    told = isinstance(fault, RuntimeError | OSError | ImportError | SystemError)
     return isinstance(fault, MemoryError) or (told and any(sign in str(fault).lower() for sign in _SIGNS))
 
 

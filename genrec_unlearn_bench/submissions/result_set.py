@@ -91,7 +91,8 @@ class ResultSet:
             yield
         except UsageError as fault:
             fault.where = fault.where or ", ".join((*self.places, *self.others))
-            if not self.published and set(methods) - {result.method for result in self.results}:
+            near = (fault.hint or "").startswith("did you mean")
+            if not self.published and not near and set(methods) - {result.method for result in self.results}:
                 fault.hint = "the suite's own results may have it: add --published, or name another --results-dir"
             raise
 

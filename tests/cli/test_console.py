@@ -138,6 +138,7 @@ CASES: list[tuple[BaseException, int, str]] = [
     (MemoryError(), 1, "memory is exhausted"),
     (OSError(errno.ENOMEM, "Cannot allocate memory"), 1, "memory is exhausted"),
     (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 1, "memory is exhausted"),
+    (SystemError("error return without exception set"), 1, "memory is exhausted"),
     (ImportError("libtorch.so: failed to map segment from shared object"), 1, "memory is exhausted"),
     (RecursionError("maximum recursion depth exceeded"), 1, "nested too deeply"),
     (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), 1, "memory is exhausted: CUDA out of memory"),

@@ -116,11 +116,3 @@ def test_an_encoding_without_our_characters_ends_nothing(encoding: str) -> None:
     assert b"?" in done.stdout
     content = shell('"$1" ls metrics --json', PYTHONIOENCODING=encoding)
     assert json.loads(content.stdout) == json.loads(shell('"$1" ls metrics --json', PYTHONUTF8="1").stdout)
-
-
-@pytest.mark.slow
-def test_a_small_address_space_is_exhausted_memory(tmp_path: Path) -> None:
-    done = shell(f'ulimit -v 700000; "$1" run --task demo-brand --method filter --cache-dir "{tmp_path}"')
-    assert done.returncode == 1, done.stderr
-    assert b"memory is exhausted" in done.stderr
-    assert b"fault of the suite" not in done.stderr

@@ -287,7 +287,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     ),
     "a manifest of other data": (
         "manifests",
-        "not what the task 'industrial-brand' resolves to: the dataset",
+        "not what the task 'industrial-brand' resolves to: the task resolves to something else",
         other_manifest("industrial-brand", dataset_digest="e" * 64),
     ),
     "a manifest of an older version": (

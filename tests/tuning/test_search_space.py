@@ -142,7 +142,6 @@ def test_without_a_declaration_there_is_one() -> None:
         (Search(epochs=(1, 20)), "write epochs=EPOCHS"),
         ({"size": (0.1, 1.0)}, "a Search is expected"),
     ],
-    ids=str,
 )
 def test_a_wrong_declaration_is_refused_when_the_class_is_made(search: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as told:
