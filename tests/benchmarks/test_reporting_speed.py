@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 SECONDS = {"html": 7.0}
 """By format; others may take ten."""
 MEGABYTES = 1000.0
-FORMATS = ("md", "csv", "json", "terminal", "latex", "html")
+FORMATS = ("md", "csv", "json", "latex", "html")
 LARGE = {f"method-{i:02d}": (0.05 + 0.02 * i, 1.0 - 0.01 * i) for i in range(35)}
 TASKS = ("industrial-brand", "sports-brand", "toys-brand", "steam-brand", "demo-brand")
 BACKBONES = ("letter", "tiger", "p5sid", "etegrec", "minionerec")

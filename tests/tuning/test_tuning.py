@@ -77,7 +77,7 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = shrink(tmp_path, 1.0, 0.5, 0.01)
-    whole, calls = tuning._validated, []
+    whole, calls = tuning.validate_stage, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -85,7 +85,7 @@ def test_every_trial_is_cached_and_an_interrupted_tuning_goes_on(
             raise KeyboardInterrupt
         return whole(*arguments)
 
-    monkeypatch.setattr(tuning, "_validated", interrupted)
+    monkeypatch.setattr(tuning, "validate_stage", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tuned(bench, method, seeds=SEEDS)
     monkeypatch.undo()

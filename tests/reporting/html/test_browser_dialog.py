@@ -71,7 +71,7 @@ def test_method_and_task_pages(opened: Open) -> None:
         assert p.title().startswith("tracer")
         text = p.inner_text("main")
         assert "arXiv 2606.07688" in text
-        assert "lambda_forget" in text
+        assert "phi_lr=0.01" in text
         assert p.locator(".page:visible a[href='https://arxiv.org/abs/2606.07688']").count() == 1
         assert p.locator("#board").is_hidden()
         p.goto(p.url.split("#")[0] + "#/task/sports-brand")
