@@ -56,16 +56,18 @@ class TrainingConfig(StrictModel):
     """Peak learning rate of AdamW."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Weight decay of AdamW."""
+    epsilon: float = Field(default=1e-8, gt=0, exclude_if=lambda epsilon: epsilon == 1e-8)
+    """Added to the root of AdamW's second moments."""
     batch_size: int = Field(default=256, ge=1)
     """Examples per step, over all processes."""
     epochs: int = Field(default=100, ge=1)
     """Most passes over the train examples."""
     max_steps: int | None = Field(default=None, ge=1)
     """Most steps, where that comes first."""
-    warmup_steps: int = Field(default=200, ge=0)
-    """Steps of linear warm-up (at most a tenth of all steps is used)."""
-    schedule: Literal["cosine", "inverse-sqrt", "constant"] = "cosine"
-    """Learning rate after the warm-up; inverse-sqrt is TIGER's own."""
+    warmup_steps: int | float = Field(default=200, ge=0, allow_inf_nan=False)
+    """Steps of linear warm-up; below 1 a share of all steps. At most a tenth of all steps is used."""
+    schedule: Literal["cosine", "linear", "inverse-sqrt", "constant"] = "cosine"
+    """Learning rate after the warm-up: down to 0 at the last step (cosine, linear), TIGER's (inverse-sqrt), or flat."""
     clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm."""
     evaluations: int = Field(default=10, ge=1)
@@ -85,10 +87,15 @@ class TrainingConfig(StrictModel):
         all_epochs = self.epochs * math.ceil(samples / self.batch_size)
         return min(all_epochs, self.max_steps or all_epochs)
 
+    def rates(self, total: int) -> Schedule:
+        """The learning rate over ``total`` steps, as a share of ``lr``."""
+        warmup = round(self.warmup_steps * (total if self.warmup_steps < 1 else 1))
+        return Schedule(self.schedule, min(warmup, max(total // 10, 1)), total)
+
 
 @dataclass(frozen=True)
 class Schedule:
-    """Learning-rate factor by step."""
+    """Learning-rate factor by step: transformers' schedules, whose warm-up begins at rate 0, one step ahead there."""
 
     kind: str
     warmup: int
@@ -103,7 +110,7 @@ class Schedule:
         if self.kind == "inverse-sqrt":
             return math.sqrt(max(self.warmup, 1) / (step + 1))
         done = (step - self.warmup) / max(self.total - self.warmup, 1)
-        return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        return max(1 - done, 0.0) if self.kind == "linear" else 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
 class SasRecConfig(StrictModel):

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genrec_unlearn_bench.backbones.config import Schedule, TrainingConfig
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.distributed import Processes, Shards, clip_gradients, is_split, sharding_wanted
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, learned, validation_sample
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
@@ -220,13 +221,13 @@ def train_recommender(
 
 def _optimizer(recommender: Recommender, config: TrainingConfig, processes: Processes, shards: Shards | None) -> Any:
     parameters = list(learned(recommender.module).values())
+    adamw = partial(torch.optim.AdamW, lr=config.lr, weight_decay=config.weight_decay, eps=config.epsilon, fused=True)
     if shards is None:
-        adamw = torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-        return processes.accelerator.prepare(adamw)
+        return processes.accelerator.prepare(adamw(parameters))
     # A fused step takes tensors of one kind; accelerate would want a network that it has wrapped itself.
     kinds = [[value for value in parameters if is_split(value) == split] for split in (True, False)]
     groups = [{"params": kind} for kind in kinds if kind]
-    return torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    return adamw(groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +244,7 @@ class _Loop:
         config, best, snapshots = self.config, self.best, self.snapshots
         stage, progress, processes = best.stage, best.progress, best.processes
         total = config.steps(len(self.task.lengths))
-        schedule = Schedule(config.schedule, min(config.warmup_steps, max(total // 10, 1)), total)
+        schedule = config.rates(total)
         every = math.ceil(total / config.evaluations)
         logged, began, cost = len(progress.steps), time.monotonic(), 0.0
         written = began

@@ -4,7 +4,8 @@ An RQ-VAE over text features whose loss has two terms more (sec. 3.2). Collabora
 quantised vector to its frozen collaborative vector; diversity regularisation draws codewords of one cluster together,
 so that no codeword is left alone and codes are used evenly. Deviations beyond those of ``sids.rqvae``: codebooks start
 from k-means that leaves no codeword empty, not from size-constrained k-means; gradients are clipped; another member of
-a codeword's cluster is drawn in one step, not by trying; re-encoding as ``sids.quantise.resolve_collisions`` says."""
+a codeword's cluster is drawn in one step, not by trying; re-encoding as ``sids.quantise.resolve_collisions`` says;
+with ``clustering="batched"`` the assignments of a clustering are within its bounds but not quite the cheapest."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from genrec_unlearn_bench.sids.table import SidTable
 
 _ITERATIONS = 10
 """Lloyd steps of a clustering: a codebook has a few hundred points, and moves on before the next clustering."""
+_RUNS = 10
 
 
 def alignment_loss(quantised: Tensor, collaborative: Tensor) -> Tensor:
@@ -43,6 +45,62 @@ def diversity_loss(words: Tensor, codes: Tensor, book: Tensor, positives: Tensor
     """
     scores = (words @ book.T).scatter(1, codes[:, None], -torch.inf)
     return functional.cross_entropy(scores, positives)
+
+
+def batched_clusters(
+    books: Tensor, clusters: int, *, lower: int, upper: int, iterations: int, generator: torch.Generator
+) -> Tensor:
+    """[L, K] clusters of ``lower`` to ``upper`` codewords of each of L codebooks [L, K, D], worked out where they are.
+
+    K-means from k-means++ seeds for all codebooks and ten runs at once (as many as officially); of the runs each
+    codebook keeps the one with the least sum of squared distances. ``generator`` is the CPU's.
+    """
+    noise = torch.empty(_RUNS, *books.shape[:2], clusters).exponential_(generator=generator).to(books.device)
+    points, races = books.float().repeat(_RUNS, 1, 1), noise.flatten(0, 1)
+    every = torch.arange(len(points), device=points.device)[:, None]
+    seeds = races[..., :1].argmin(1)
+    for step in range(1, clusters):
+        weights = torch.cdist(points, points[every, seeds]).amin(2).square()
+        # A point has the least ratio of exponential noise to weight with a chance in proportion to its weight.
+        seeds = torch.cat([seeds, (races[..., step] / weights).argmin(1, keepdim=True)], 1)
+    centres = points[every, seeds]
+    for _ in range(iterations):
+        distances = torch.cdist(points, centres).square()
+        labels = bounded_assignment(distances, lower=lower, upper=upper)
+        member = functional.one_hot(labels, clusters).to(points)
+        centres = member.mT @ points / member.sum(1)[..., None]
+    best = distances.take_along_dim(labels[..., None], 2).sum((1, 2)).view(_RUNS, -1).argmin(0)
+    return labels.view(noise.shape[:3])[best, torch.arange(len(books), device=best.device)]
+
+
+def bounded_assignment(distances: Tensor, *, lower: int, upper: int) -> Tensor:
+    """[B, n] column of each row of B matrices [B, n, C]: the nearest, but each column gets ``lower`` to ``upper`` rows.
+
+    A column with too many keeps the rows whose next choice is the worst for them and is closed to the others, which
+    choose again; then one with too few takes the rows that cost least to move from those that can spare them. Either
+    ends after C rounds at most.
+    """
+
+    def places(labels: Tensor, merits: Tensor) -> Tensor:
+        """[B, n] place from 0 of each row in its column, the largest merit first."""
+        order = merits.argsort(dim=1, descending=True, stable=True)
+        order = order.gather(1, labels.gather(1, order).argsort(dim=1, stable=True))
+        sizes = functional.one_hot(labels, distances.shape[2]).sum(1)
+        return order.argsort(dim=1) - (sizes.cumsum(1) - sizes).gather(1, labels)
+
+    costs, labels = distances, distances.argmin(2)
+    while bool((member := functional.one_hot(labels, distances.shape[2]).bool()).sum(1).amax() > upper):
+        gains = costs.masked_fill(member, torch.inf).amin(2) - costs.take_along_dim(labels[..., None], 2)[..., 0]
+        kept = member & (places(labels, gains) < upper)[..., None]
+        costs = costs.masked_fill((member & ~kept).any(1, keepdim=True) & ~kept, torch.inf)
+        labels = costs.argmin(2)
+    while bool((sizes := functional.one_hot(labels, distances.shape[2]).sum(1)).amin() < lower):
+        least, column = sizes.min(1, keepdim=True)
+        losses = distances.take_along_dim(column[..., None], 2) - distances.take_along_dim(labels[..., None], 2)
+        spare = places(labels, -losses[..., 0]) < (sizes - lower).gather(1, labels)
+        order = losses[..., 0].masked_fill(~spare, torch.inf).argsort(dim=1, stable=True)
+        labels = torch.where(order.argsort(dim=1) < lower - least, column, labels)
+    return labels
 
 
 class CodeClusters:
@@ -91,6 +149,12 @@ class LetterTerms(ExtraTerms):
             self.progress.log("sids.letter", epoch, self.last)
         lower, upper = self.config.cluster_bounds
         shape = {"lower": lower, "upper": upper, "iterations": _ITERATIONS}
+        if self.config.clustering == "batched":
+            books = torch.stack([book.detach() for book in model.codebooks])
+            generator = torch_generator(self.seed, "sids", "letter", "clusters", epoch)
+            labels = batched_clusters(books, self.config.clusters, generator=generator, **shape)
+            self.clusters = [CodeClusters(level) for level in labels]
+            return
         self.clusters = []
         for level, book in enumerate(model.books()):
             rng = numpy_generator(self.seed, "sids", "letter", "clusters", epoch, level)

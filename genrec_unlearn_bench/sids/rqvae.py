@@ -11,7 +11,9 @@ Sizes, activations and losses follow the public recommenders built on it (MiniOn
 Assignments may be balanced by entropic optimal transport (Sinkhorn; Cuturi 2013), as in MiniOneRec and LETTER.
 Distances are centred and scaled to [-1, 1] per problem, so ``epsilon`` means the same at every level. With epsilon
 0.003 the kernel spans exp(+-333), which float32 cannot hold: plans are computed on logarithms, and training's codes,
-needed at every step, by scaling a float64 kernel, which takes a thirtieth of the time.
+needed at every step, by scaling a float64 kernel, which takes a thirtieth of the time. So too on a GPU, as in both
+official codes: 0.1 GFLOP a step of 1,024 items and 256 codes are fewer than starting the 250 kernels costs, even where
+float64 runs at a 64th of float32's rate.
 """
 
 from __future__ import annotations
@@ -265,8 +267,11 @@ def fit_rqvae(
         order = torch.randperm(len(inputs), generator=shuffler).to(device)
         for index, batch in enumerate(torch.split(order, config.batch_size)):
             done = (epoch * steps + index + 1) / steps
+            rate = config.lr * min(1.0, done / config.warmup_epochs) if config.warmup_epochs else config.lr
+            if config.linear_decay and done > config.warmup_epochs:
+                rate *= (config.epochs + 1 / steps - done) / max(config.epochs - config.warmup_epochs, 1)
             for group in optimiser.param_groups:
-                group["lr"] = config.lr * min(1.0, done / config.warmup_epochs) if config.warmup_epochs else config.lr
+                group["lr"] = rate
             loss, quantised = model(inputs[batch], config.sinkhorn)
             optimiser.zero_grad(set_to_none=True)
             (loss.total + extra.loss(model, batch, quantised)).backward()

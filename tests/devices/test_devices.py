@@ -21,6 +21,9 @@ from genrec_unlearn_bench.contract.check import shortened
 from genrec_unlearn_bench.pipeline.environment import determinism, precision
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import generators_kept, torch_seeded
+from genrec_unlearn_bench.sids.config import LetterSidConfig
+from genrec_unlearn_bench.sids.letter import LetterTerms
+from genrec_unlearn_bench.sids.rqvae import RqVae, sinkhorn_codes
 from tests import planted
 from tests.devices.simulated import Simulated, simulated_gpus
 from tests.pipeline.conftest import Bench
@@ -109,6 +112,26 @@ def test_precision_is_told_as_it_is(gpus: None, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     for name, tensor in trained("cpu").module.state_dict().items():
         assert torch.allclose(found.module.state_dict()[name].cpu(), tensor, atol=1e-4), name
+
+
+def test_letters_tokenizer_clusters_and_balances_on_its_gpu(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codebooks do not leave the GPU to be clustered, and clusters and balanced codes are those of the CPU."""
+    config = LetterSidConfig(codes=24, dim=8, hidden=(12,), clusters=4, recluster_epochs=1, clustering="batched")
+    monkeypatch.setattr(RqVae, "books", lambda model: pytest.fail("codebooks were copied to the host"))
+    distances = torch.rand(40, 24, generator=torch.Generator().manual_seed(0)) ** 3
+    found = []
+    for device in ("cpu", "cuda:1"):
+        model = RqVae(torch.zeros(6), 1.0, config, seed=0).to(device)
+        with torch.no_grad():
+            for level, book in enumerate(model.codebooks):
+                book.copy_(torch.randn(24, 8, generator=torch.Generator().manual_seed(level)).to(device))
+        terms = LetterTerms(torch.zeros(4, 8, device=device), config, seed=0, progress=Progress())
+        terms.start_epoch(model, 0)
+        codes = sinkhorn_codes(distances.to(device), epsilon=0.003, iterations=50)
+        parts = [codes, *(level.order for level in terms.clusters)]
+        assert {part.device for part in parts} == {torch.device(device)}
+        found.append([part.tolist() for part in parts])
+    assert found[0] == found[1]
 
 
 def test_a_gpu_decodes_as_many_histories_as_its_memory_holds(gpus: None) -> None:

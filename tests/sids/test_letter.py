@@ -6,13 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional
 
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import ConfigError, DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import LETTER_PRESETS, LetterSidConfig
-from genrec_unlearn_bench.sids.letter import CodeClusters, LetterTerms, alignment_loss, diversity_loss, letter_sids
+from genrec_unlearn_bench.sids.kmeans import balanced_assignment
+from genrec_unlearn_bench.sids.letter import (
+    CodeClusters,
+    LetterTerms,
+    alignment_loss,
+    batched_clusters,
+    bounded_assignment,
+    diversity_loss,
+    letter_sids,
+)
 from genrec_unlearn_bench.sids.quantise import quantise
 from genrec_unlearn_bench.sids.rqvae import Quantised, RqVae
 from genrec_unlearn_bench.sids.table import SidTable
@@ -262,6 +273,69 @@ def test_clusters_are_made_anew_every_so_many_epochs() -> None:
     for level in seen[0]:
         assert int(level.size.min()) >= max(lower, 2)
         assert int(level.size.max()) <= upper
+
+
+def clustered(books: torch.Tensor, clusters: int, lower: int, upper: int, seed: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return batched_clusters(books, clusters, lower=lower, upper=upper, iterations=6, generator=draw)
+
+
+@given(st.integers(2, 6), st.integers(2, 4), st.integers(0, 5), st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_sizes_stay_within_their_bounds(clusters: int, lower: int, spread: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(clusters * lower, clusters * (lower + spread) + 1))
+    # One far-off blob, and points on the same spot.
+    points = rng.standard_normal((2, count, 3)).round(1) + 50 * (rng.random((2, count, 1)) < 0.8)
+    labels = clustered(torch.from_numpy(points), clusters, lower, lower + spread, seed)
+    assert labels.shape == (2, count)
+    for level in labels.numpy():
+        sizes = np.bincount(level, minlength=clusters)
+        assert len(sizes) == clusters
+        assert lower <= sizes.min() <= sizes.max() <= lower + spread
+
+
+@pytest.mark.parametrize(("lower", "upper", "loss"), [(0, 256, 1e-6), (10, 60, 0.01), (20, 30, 0.05)])
+def test_a_bounded_assignment_is_hardly_dearer_than_the_cheapest(lower: int, upper: int, loss: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    points, centres = torch.randn(3, 256, 8, generator=generator), torch.randn(3, 10, 8, generator=generator)
+    distances = torch.cdist(points, centres).square()
+    found = bounded_assignment(distances, lower=lower, upper=upper)
+    for one, labels in zip(distances.double().numpy(), found.numpy(), strict=True):
+        best = balanced_assignment(one, lower=lower, upper=upper)
+        assert one[np.arange(256), labels].sum() <= (1 + loss) * one[np.arange(256), best].sum()
+
+
+def test_planted_clusters_of_all_codebooks_are_found_together() -> None:
+    """Ten runs miss none of forty groups."""
+    rng = np.random.default_rng(0)
+    own = np.stack([rng.permutation(np.repeat(np.arange(10), 25)) for _ in range(4)])
+    books = torch.from_numpy(10 * np.eye(10)[own] + 0.1 * rng.standard_normal((4, 250, 10)))
+    labels = clustered(books, 10, 10, 60, 0)
+    assert all(len(np.unique(own[level] * 10 + labels[level].numpy())) == 10 for level in range(4))
+    assert torch.equal(labels, clustered(books, 10, 10, 60, 0))
+    assert not torch.equal(labels, clustered(books, 10, 10, 60, 1))
+
+
+def test_the_official_tokenizer_is_that_of_the_shipped_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """alpha 0.01, beta 1e-4, clusters anew before each of 20,000 epochs, and not on the CPU."""
+    config = LETTER_PRESETS["official"]
+    assert (config.alpha, config.beta_diversity, config.epochs, config.batch_size) == (0.01, 1e-4, 20_000, 1024)
+    assert (config.recluster_epochs, config.clusters, config.cluster_bounds) == (1, 10, (10, 60))
+    assert (config.levels, config.codes, config.dim, config.weight_decay, config.lr) == (4, 256, 32, 1e-4, 1e-3)
+    assert all(LETTER_PRESETS[scale].alpha == 0.1 for scale in ("smoke", "small", "paper"))
+    made = RqVae(torch.zeros(6), 1.0, config.model_copy(update={"hidden": (16,)}), seed=0)
+    with torch.no_grad():
+        for book in made.codebooks:
+            book.copy_(torch.randn(book.shape, generator=torch.Generator().manual_seed(1)))
+    monkeypatch.setattr(RqVae, "books", lambda model: pytest.fail("codebooks were copied to the host"))
+    terms = LetterTerms(torch.eye(4, 32), config, seed=0, progress=Progress())
+    seen = []
+    for epoch in range(2):
+        terms.start_epoch(made, epoch)
+        assert [int(level.size.min()) >= 10 and int(level.size.max()) <= 60 for level in terms.clusters] == [True] * 4
+        seen.append(torch.stack([level.order for level in terms.clusters]))
+    assert not torch.equal(*seen)
 
 
 def test_straight_through_shows_codewords_and_passes_gradients_to_latents() -> None:

@@ -153,6 +153,19 @@ def test_batches_are_solved_one_by_one() -> None:
     assert torch.equal(together, alone)
 
 
+def test_balanced_codes_are_those_of_float64_whatever_the_latents_precision() -> None:
+    """A kernel in float32 has no range for it: rows far from every codeword would have no entry but 0."""
+    generator = torch.Generator().manual_seed(6)
+    distances = torch.cdist(torch.randn(96, 4, generator=generator), torch.randn(16, 4, generator=generator)) ** 4
+    for made in (distances, distances.bfloat16()):
+        plan = log_plan(centred(made.double()), epsilon=0.003, iterations=50)
+        assert torch.equal(sinkhorn_codes(made, epsilon=0.003, iterations=50), plan.argmax(-1))
+    kernel = (-centred(distances) / 0.003).exp()
+    assert not torch.isfinite(kernel).all()
+    assert (kernel == 0).any()
+    assert torch.isfinite((-centred(distances.double()) / 0.003).exp()).all()
+
+
 @pytest.mark.parametrize("epsilon", [0.003, 0.001, 0.1])
 def test_codes_are_the_largest_entries_of_the_plan(epsilon: float) -> None:
     generator = torch.Generator().manual_seed(5)

@@ -6,12 +6,13 @@ the official code and what does not, with reasons, is in ``docs/backbones.md``.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Schedule, T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.progress import Progress
@@ -63,7 +64,9 @@ class JointConfig(StrictModel):
     warm_epoch: int = Field(default=10, ge=0)
     """First epoch with alignment losses."""
     batch_size: int = Field(default=512, ge=1)
-    """Examples per step, over all processes."""
+    """Examples per step."""
+    parts: int = Field(default=1, ge=1, exclude_if=lambda parts: parts == 1)
+    """Parts of a step with losses of their own (means over a part's distinct items), as on so many GPUs officially."""
     lr_recommender: float = Field(default=5e-3, gt=0)
     """Peak learning rate of the recommender's AdamW."""
     lr_tokenizer: float = Field(default=1e-4, gt=0)
@@ -84,6 +87,12 @@ class JointConfig(StrictModel):
         if self.epochs % self.cycle:
             raise ValueError(f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle})")
         return self
+
+    def rates(self, rows: int) -> tuple[Schedule, Schedule]:
+        """Learning rates of recommender and tokenizer on so many train rows, as shares of their peaks by own steps."""
+        total = self.epochs * math.ceil(rows / self.batch_size)
+        warmup = min(self.warmup_steps, max(total // 10, 1))
+        return Schedule("cosine", warmup, total), Schedule("cosine", warmup // self.cycle, total // self.cycle)
 
 
 class EtegrecConfig(BackboneConfig):
@@ -126,6 +135,7 @@ class EtegrecConfig(BackboneConfig):
         return self
 
 
+_DEFAULT = EtegrecConfig()
 PRESETS = {
     "smoke": EtegrecConfig(
         shape=T5Shape(d_model=64, d_kv=16, d_ff=256, layers=2, heads=4, dropout=0.0, history_limit=6),
@@ -150,8 +160,15 @@ PRESETS = {
         alone=TrainingConfig(lr=2e-3, weight_decay=0.05, epochs=16, warmup_steps=150, evaluations=8),
     ),
     # TRACER names no sizes of ETEGRec's recommender: the official ones.
-    "paper": EtegrecConfig(),
-    "official": EtegrecConfig(alignment=AlignmentConfig(compat_sign=True)),
+    "paper": _DEFAULT,
+    # Four GPUs with 512 rows each. The code's schedules count every GPU's step: their 8,000 steps of warm-up and 400
+    # epochs of a single GPU's steps are passed in a quarter of the updates.
+    "official": EtegrecConfig(
+        alignment=AlignmentConfig(compat_sign=True),
+        joint=JointConfig(batch_size=4 * 512, parts=4, warmup_steps=8000 // 4),
+        second=_DEFAULT.second.model_copy(update={"batch_size": 4 * 512}),
+        alone=_DEFAULT.alone.model_copy(update={"batch_size": 4 * 512, "warmup_steps": 8000 // 4}),
+    ),
 }
 
 SID_PRESETS = {
@@ -167,13 +184,16 @@ SID_PRESETS = {
     "small": EtegrecSidConfig(dim=64, hidden=(128,), sasrec=SasRecConfig(dim=64)),
     # TRACER's grid, 3 x 256 x 64.
     "paper": EtegrecSidConfig(levels=3, codes=256, dim=64, hidden=(512, 256), epochs=1000, weight_decay=1e-4),
-    # 256 -> 512 -> 256 -> 128. Deviations of the shared RQ-VAE: a constant rate after the warm-up (official: linear
-    # decay), dead codewords restarted, the checkpoint with the fewest collisions kept.
+    # 256 -> 512 -> 256 -> 128; no codeword is ever restarted.
     "official": EtegrecSidConfig(
         dim=128,
         hidden=(512, 256),
         epochs=10_000,
         weight_decay=1e-4,
+        warmup_epochs=50,
+        linear_decay=True,
+        dead_code_epochs=0,
+        kmeans_iterations=100,
         sasrec=SasRecConfig(dim=256, epochs=200, patience=20),
     ),
 }

@@ -16,8 +16,7 @@ epochs, though it takes only its own: at cycle 2 its rate ends at half the peak.
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -109,11 +108,13 @@ class _Learner:
         self._parameters = [parameter for module in modules for parameter in module.parameters()]
         self._optimiser = torch.optim.AdamW(self._parameters, lr=rate, weight_decay=config.weight_decay)
 
-    def step(self, loss: Tensor, accelerator: Any) -> None:
+    def step(self, losses: Iterable[Tensor], accelerator: Any) -> None:
+        """One step down the sum of ``losses``, which are differentiated one by one."""
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate * self._schedule.factor(self._steps)
         self._optimiser.zero_grad()
-        accelerator.backward(loss)
+        for loss in losses:
+            accelerator.backward(loss)
         accelerator.clip_grad_norm_(self._parameters, self._clip)
         self._optimiser.step()
         self._steps += 1
@@ -137,11 +138,7 @@ class JointTraining:
         self.recommender = recommender.with_sids(tokenizer.table())
         self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
         self.train, self.seed, self.progress, self.processes = train, seed, progress, Processes(device)
-        joint = config.joint
-        total = joint.epochs * math.ceil(len(train) / joint.batch_size)
-        warmup = min(joint.warmup_steps, max(total // 10, 1))
-        schedule = Schedule("cosine", warmup, total)
-        own = Schedule("cosine", warmup // joint.cycle, total // joint.cycle)
+        joint, (schedule, own) = config.joint, config.joint.rates(len(train))
         self._recommender_learner = _Learner([recommender.module, self.heads], joint.lr_recommender, schedule, joint)
         self._tokenizer_learner = _Learner([tokenizer.model], joint.lr_tokenizer, own, joint)
 
@@ -159,10 +156,17 @@ class JointTraining:
         batches = list(bucketed_batches(lengths, self.config.batch_size, generator))
         # Summed on their device, so that no step waits for them.
         sums: dict[str, Any] = {}
+
+        def losses(rows: IntArray) -> Iterator[Tensor]:
+            parts = np.array_split(rows, min(self.config.parts, len(rows)))
+            for part in parts:
+                loss, found = (self._tokenizer_losses if tokenizer else self._recommender_losses)(part, align=align)
+                for name, value in found.items():
+                    sums[name] = sums.get(name, 0) + value.detach() / len(parts)
+                yield loss / len(parts)
+
         for rows in batches:
-            loss, parts = (self._tokenizer_losses if tokenizer else self._recommender_losses)(rows, align=align)
-            learner.step(loss, self.processes.accelerator)
-            sums = {name: sums.get(name, 0) + part.detach() for name, part in parts.items()}
+            learner.step(losses(rows), self.processes.accelerator)
         means = {name: float(total) / len(batches) for name, total in sums.items()}
         if tokenizer:
             before, now = self.recommender.sids, self.tokenizer.table()

@@ -91,6 +91,7 @@ class CausalShape(StrictModel):
     end_token: int | None = None
     """End of a sequence in the text vocabulary, trained behind every response and never scored."""
     title_tokens: int = Field(default=32, ge=1)
+    unseen_prompt: bool = Field(default=False, exclude_if=lambda unseen: not unseen)
     history_limit: int = Field(default=10, ge=1)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     lora: LoraShape | None = None
@@ -112,6 +113,11 @@ class MiniOneRecConfig(BackboneConfig):
     """Dropout of input embeddings and attention."""
     text_tasks: bool = True
     """With a checkpoint: learn titles beside interactions (four more tasks). From scratch there is no text."""
+    titles_to_title: bool = Field(default=False, exclude_if=lambda sixth: not sixth)
+    """With ``text_tasks``: the sixth official task too, titles of a history to the next title."""
+    unseen_prompt: bool = Field(default=False, exclude_if=lambda unseen: not unseen)
+    """With a checkpoint: everything but training (serving, unlearning, measuring) asks for the next item in words that
+    training never shows, as the official evaluation does."""
     ending: bool = True
     """With a checkpoint: responses are taught to end (newline, end of sequence). Never scored."""
     title_tokens: int = Field(default=32, ge=1)
@@ -166,6 +172,8 @@ PRESETS = {
     "official": MiniOneRecConfig(
         checkpoint=_OFFICIAL,
         checkpointing=True,
+        titles_to_title=True,
+        unseen_prompt=True,
         training=TrainingConfig(
             lr=3e-4,
             weight_decay=0.0,
@@ -173,6 +181,7 @@ PRESETS = {
             rows_at_once=128,
             epochs=10,
             warmup_steps=20,
+            schedule="linear",
             evaluations=20,
             valid_rows=5000,
         ),
@@ -188,6 +197,7 @@ _OFFICIAL_SIDS = SidConfig(
     batch_size=20_480,
     warmup_epochs=50,
     dead_code_epochs=0,
+    kmeans_iterations=100,
     collision_token=False,
 )
 _SIDS = {**SID_PRESETS, "official": _OFFICIAL_SIDS}

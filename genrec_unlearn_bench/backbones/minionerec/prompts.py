@@ -41,15 +41,24 @@ _PREAMBLE = (
     "Write a response that appropriately completes the request."
 )
 _NEXT = "Can you predict the next possible item that the user may expect?"
+_TITLE = "Can you predict the title of the next item that the user may expect?"
+_READ_TITLES = "The user has interacted with items of these titles: "
 _READ, _ASK = "The user has interacted with items ", f" in chronological order. {_NEXT}"
 TEMPLATES = {
     "next_item": Template(_NEXT, _READ, _ASK),
     "title_to_sid": Template("Answer with the identifier of the item.", "Which item has the title: ", "?"),
     "sid_to_title": Template("Answer with the title of the item.", "What is the title of item ", "?"),
-    "next_title": Template("Can you predict the title of the next item that the user may expect?", _READ, _ASK),
-    "titles_to_sid": Template(_NEXT, "The user has interacted with items of these titles: ", _ASK),
+    "next_title": Template(_TITLE, _READ, _ASK),
+    "titles_to_sid": Template(_NEXT, _READ_TITLES, _ASK),
+    "titles_to_title": Template(_TITLE, _READ_TITLES, _ASK),
+    "unseen": Template(
+        _NEXT,
+        "Can you predict the next possible item the user may expect, given the following chronological interaction "
+        "history: ",
+        "",
+    ),
 }
-"""The five supervised tasks; recommendations are made with ``next_item`` alone."""
+"""The six supervised tasks, and the official evaluation's words (``unseen``); ``CausalRecommender.prompts`` chooses."""
 BETWEEN, NO_ITEMS = ", ", "nothing yet"
 """Between two items, and in place of a history without any."""
 UNTITLED = "an item without a title"

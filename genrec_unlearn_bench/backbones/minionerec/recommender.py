@@ -92,7 +92,7 @@ class CausalRecommender(TransformerRecommender):
         tokenizer: Any = found.tokenizer
         text_tokens = max(tokenizer.get_vocab().values()) + 1
         network, end = NetworkShape.of(found.model.config, checkpoint), tokenizer.eos_token_id
-        own = {name: getattr(config, name) for name in ("text_tasks", "title_tokens", "lora")}
+        own = {name: getattr(config, name) for name in ("text_tasks", "title_tokens", "lora", "unseen_prompt")}
         shape = config.saved_shape(network, text_tokens=text_tokens, end_token=end, **own)
         extend_vocabulary(found.model, text_tokens, sum(sids.level_sizes), seed=seed)
         model = adapted(found.model, shape, seed=seed)
@@ -126,9 +126,10 @@ class CausalRecommender(TransformerRecommender):
         return self._run(self.embed(prompts), Packing.alone(prompts.mask))[-1]
 
     def prompts(self, histories: Histories) -> PromptBatch:
-        """The histories, as served, in the words of the next-item task."""
+        """The histories, as served, in the words of the next-item task, or in those that training never shows."""
         items = torch.from_numpy(self._served(histories).items).to(self.device)
-        prompt = SID_PROMPT if self.text is None else self.text.prompts["next_item"]
+        name = "unseen" if self.shape.unseen_prompt else "next_item"
+        prompt = SID_PROMPT if self.text is None else self.text.prompts[name]
         return batch_prompts(prompt, self.sid_tokens, items)
 
     def embed(self, prompts: PromptBatch, soft: SoftSids | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -105,15 +105,16 @@ class _TextTask:
 
 
 class SupervisedMixture(TrainingTask):
-    """MiniOneRec's supervised mixture: five tasks, concatenated, unweighted, loss on the response alone.
+    """MiniOneRec's supervised mixture: five tasks, or six, concatenated, unweighted, loss on the response alone.
 
-    SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID. Item
-    samples are made of ``known`` items alone and every title comes from ``TrainingData.items``: a retrained oracle has
-    no sample of a concept item, and its titles are scrubbed. Responses end with a newline and the end of the sequence
-    in training where ``ending`` says so; neither is ever scored.
+    SIDs of a history -> SID; title -> SID; SID -> title; SIDs of a history -> title; titles of a history -> SID; and
+    with ``titles_to_title`` titles of a history -> title. Item samples are made of ``known`` items alone and every
+    title comes from ``TrainingData.items``: a retrained oracle has no sample of a concept item, and its titles are
+    scrubbed. Responses end with a newline and the end of the sequence in training where ``ending`` says so; neither is
+    ever scored.
     """
 
-    def __init__(self, recommender: CausalRecommender, data: TrainingData, *, text_tasks: bool, ending: bool) -> None:
+    def __init__(self, recommender: CausalRecommender, data: TrainingData, config: MiniOneRecConfig) -> None:
         text = recommender.text
         if text is None:
             raise ValueError("the mixture is for a recommender that reads text")
@@ -122,9 +123,9 @@ class SupervisedMixture(TrainingTask):
         targets = data.train.targets
         device = recommender.device
         sids = recommender.sid_tokens
-        end = text.ending if ending else ()
+        end = text.ending if config.ending else ()
         self._parts = [_TextTask(text.prompts["next_item"], histories, targets, sids, _ended(sids, end))]
-        if text_tasks:
+        if config.text_tasks:
             shown = [title or UNTITLED for title in data.items.titles]
             titles = text.table(shown, recommender.shape.title_tokens).to(device)
             titled = np.asarray([bool(title) for title in data.items.titles], dtype=np.bool_)
@@ -136,6 +137,8 @@ class SupervisedMixture(TrainingTask):
                 _TextTask(prompts["next_title"], histories[named], targets[named], sids, to_title),
                 _TextTask(prompts["titles_to_sid"], histories, targets, titles, to_sid),
             ]
+            if config.titles_to_title:
+                self._parts.append(replace(self._parts[3], prompt=prompts["titles_to_title"], source=titles))
         self.sizes = tuple(len(part.targets) for part in self._parts)
         self._first = np.cumsum([0, *self.sizes])
         answers = [_sizes(part.response, part.targets) for part in self._parts]
@@ -184,6 +187,6 @@ def training_task(
         chains = PrefixChains(model, data.train)
         progress.note("train.chains", len(chains.items))
         return chains
-    mixture = SupervisedMixture(model, data, text_tasks=config.text_tasks, ending=config.ending)
+    mixture = SupervisedMixture(model, data, config)
     progress.note("train.samples", list(mixture.sizes))
     return mixture

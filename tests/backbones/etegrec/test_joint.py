@@ -12,12 +12,13 @@ from genrec_unlearn_bench.backbones.etegrec.joint import aligned, first_occurren
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.etegrec.tokenizer import tokenizer_pass
 from genrec_unlearn_bench.backbones.recommender import Context, StepOutput
+from genrec_unlearn_bench.backbones.training import bucketed_batches
 from genrec_unlearn_bench.data.examples import Examples, Histories
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.seeding import derive
+from genrec_unlearn_bench.seeding import derive, numpy_generator
 from genrec_unlearn_bench.sids.table import SidTable
-from tests.backbones.etegrec.world import CONFIG, ITEMS, begun, data, fitted, fresh, live
+from tests.backbones.etegrec.world import CONFIG, ITEMS, SHAPE, begun, data, fitted, fresh, live
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,33 @@ def test_alignment_reaches_the_tokenizer_and_the_heads(table: SidTable) -> None:
     heads = copies(tied.heads)
     tied.epoch(1, tokenizer=False, align=True)
     assert all(moved(heads, tied.heads))
+
+
+@pytest.mark.parametrize("tokenizer", [True, False])
+def test_a_step_in_parts_descends_the_mean_of_their_losses(table: SidTable, tokenizer: bool) -> None:
+    """As four GPUs do: each part has its own distinct targets and negatives, so one large batch is another loss."""
+    rows = np.random.default_rng(0).permutation(len(data().train))
+    joint = CONFIG.joint.model_copy(update={"batch_size": len(rows), "parts": 4})
+    by_hand = begun(table)
+    by_hand.freeze(tokenizer=not tokenizer)
+    by_hand.recommender.module.train(not tokenizer)
+    losses = by_hand._tokenizer_losses if tokenizer else by_hand._recommender_losses
+    generator = numpy_generator(0, "joint", "epoch", 3)
+    (batch,) = bucketed_batches(by_hand.train.history_lengths(SHAPE.history_limit), len(rows), generator)
+    mean = torch.stack([losses(part, align=True)[0] for part in np.array_split(batch, 4)]).mean()
+    weights = list((by_hand.tokenizer.model if tokenizer else by_hand.heads).parameters())
+    expected = torch.autograd.grad(mean, weights, retain_graph=True)
+    whole = torch.autograd.grad(losses(batch, align=True)[0], weights)
+
+    training = begun(table, config=CONFIG.model_copy(update={"joint": joint}))
+    training.epoch(3, tokenizer=tokenizer, align=True)
+    found = list((training.tokenizer.model if tokenizer else training.heads).parameters())
+    assert all(one.grad is not None for one in found)
+    # Clipping scales all gradients of a step alike.
+    ratio = float(found[0].grad.norm() / expected[0].norm())
+    for one, gradient in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.grad, ratio * gradient, rtol=1e-3, atol=1e-6)
+    assert not torch.allclose(expected[0], whole[0], rtol=1e-2, atol=0)
 
 
 def test_codes_are_worked_out_anew_and_labels_follow(table: SidTable) -> None:

@@ -63,11 +63,11 @@ def fresh(table: SidTable, seed: int = 0) -> EtegrecRecommender:
     return recommender
 
 
-def begun(table: SidTable, progress: Progress | None = None) -> JointTraining:
+def begun(table: SidTable, progress: Progress | None = None, config: EtegrecConfig = CONFIG) -> JointTraining:
     return JointTraining(
         fresh(table),
         LiveTokenizer.of(table),
-        CONFIG,
+        config,
         data().train,
         0,
         "cpu",

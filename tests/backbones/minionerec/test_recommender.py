@@ -26,7 +26,10 @@ def written(model, row: list[int]) -> list[int]:
         for item in items:
             out += [token for token in sids[item] if token >= 0] + [3]
         return out
-    words, ids = TEMPLATES["next_item"], lambda text: model.text.tokenizer.encode(text).ids
+    words, ids = (
+        TEMPLATES["unseen" if model.shape.unseen_prompt else "next_item"],
+        lambda text: model.text.tokenizer.encode(text).ids,
+    )
     out = ids(words.head)
     if not items:
         return out + ids(NO_ITEMS + words.tail)
@@ -39,12 +42,12 @@ def rows_of(batch) -> list[list[int]]:
     return [[item for item in row if item >= 0] for row in batch.items.tolist()]
 
 
-@pytest.fixture(params=["scratch-tied", "scratch-untied", "text-tied", "text-untied"])
+@pytest.fixture(params=["scratch-tied", "scratch-untied", "text-tied", "text-untied", "unseen-tied"])
 def model(request: pytest.FixtureRequest, tmp_path: Path):
     kind, tied = request.param.split("-")
     if kind == "scratch":
         return scratch(tied=tied == "tied")
-    made = pretrained(tmp_path / "qwen", tied=tied == "tied")
+    made = pretrained(tmp_path / "qwen", tied=tied == "tied", unseen_prompt=kind == "unseen")
     spread(made.model)
     return made
 

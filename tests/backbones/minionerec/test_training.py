@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.config import Scale
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec, MiniOneRecConfig
 from genrec_unlearn_bench.backbones.minionerec.prompts import BETWEEN, NO_ITEMS, TEMPLATES, UNTITLED
 from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains, SupervisedMixture, token_losses
 from genrec_unlearn_bench.backbones.recommender import Capability
@@ -49,6 +51,10 @@ def data(known: np.ndarray | None = None) -> TrainingData:
     return TrainingData(examples(), examples(), catalogue(), np.zeros((ITEMS, 2), dtype=np.float32), marked)
 
 
+def mixed(**fields: bool) -> MiniOneRecConfig:
+    return MiniOneRecConfig(checkpoint="a folder", **fields)
+
+
 @pytest.mark.parametrize("ragged", [False, True])
 def test_chains_have_the_loss_and_the_gradient_of_their_examples(ragged: bool) -> None:
     model = scratch(ragged=ragged)
@@ -70,10 +76,10 @@ def test_chains_have_the_loss_and_the_gradient_of_their_examples(ragged: bool) -
 @pytest.mark.parametrize("tied", [True, False])
 @torch.no_grad()
 def test_the_loss_is_that_of_transformers_on_the_response_alone(tmp_path: Path, tied: bool) -> None:
-    """Each sample written by hand, prompt labels -100, through the model's own loss; five tasks, each by itself."""
+    """Each sample written by hand, prompt labels -100, through the model's own loss; six tasks, each by itself."""
     model = pretrained(tmp_path / "qwen", tied=tied, title_tokens=6)
     spread(model.model)
-    mixture = SupervisedMixture(model, data(), text_tasks=True, ending=True)
+    mixture = SupervisedMixture(model, data(), mixed(titles_to_title=True))
     items, part = catalogue(), examples()
 
     def ids(text: str) -> list[int]:
@@ -108,6 +114,11 @@ def test_the_loss_is_that_of_transformers_on_the_response_alone(tmp_path: Path, 
             if items.titles[t]
         ],
         [(prompt("titles_to_sid", [title(i) for i in row]), sid(t)) for row, t in zip(history, targets, strict=True)],
+        [
+            (prompt("titles_to_title", [title(i) for i in row]), title(t))
+            for row, t in zip(history, targets, strict=True)
+            if items.titles[t]
+        ],
     ]
     assert mixture.sizes == tuple(len(task) for task in samples)
     end = [*ids("\n"), model.shape.end_token]
@@ -131,9 +142,17 @@ def test_the_loss_is_that_of_transformers_on_the_response_alone(tmp_path: Path, 
 def test_samples_of_unknown_items_are_left_out(tmp_path: Path) -> None:
     model = pretrained(tmp_path / "qwen")
     known = np.arange(ITEMS) % 4 > 0
-    mixture = SupervisedMixture(model, data(known), text_tasks=True, ending=False)
+    mixture = SupervisedMixture(model, data(known), mixed(ending=False))
     assert mixture.sizes[1] == mixture.sizes[2] == int(known.sum()) - 1  # one of them has no title
-    assert SupervisedMixture(model, data(known), text_tasks=False, ending=False).sizes == (len(examples()),)
+    alone = SupervisedMixture(model, data(known), mixed(text_tasks=False, titles_to_title=True))
+    assert alone.sizes == (len(examples()),)
+
+
+def test_five_tasks_and_six_are_those_of_their_presets() -> None:
+    """Only ``official`` has the sixth task and serves with words that training never shows."""
+    for scale, (sixth, unseen) in {Scale.PAPER: (False, False), Scale.OFFICIAL: (True, True)}.items():
+        config = MiniOneRec.presets[scale]
+        assert (config.text_tasks, config.titles_to_title, config.unseen_prompt) == (True, sixth, unseen)
 
 
 @torch.no_grad()
