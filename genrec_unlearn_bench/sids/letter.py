@@ -67,10 +67,15 @@ def batched_clusters(
     for _ in range(iterations):
         distances = torch.cdist(points, centres).square()
         labels = bounded_assignment(distances, lower=lower, upper=upper)
-        member = functional.one_hot(labels, clusters).to(points)
+        member = members(labels, clusters).to(points)
         centres = member.mT @ points / member.sum(1)[..., None]
     best = distances.take_along_dim(labels[..., None], 2).sum((1, 2)).view(_RUNS, -1).argmin(0)
     return labels.view(noise.shape[:3])[best, torch.arange(len(books), device=best.device)]
+
+
+def members(labels: Tensor, columns: int) -> Tensor:
+    """[B, n, C] whether each row is in each of so many columns, from the rows' columns [B, n]."""
+    return labels[..., None] == torch.arange(columns, device=labels.device)
 
 
 def bounded_assignment(distances: Tensor, *, lower: int, upper: int) -> Tensor:
@@ -85,16 +90,16 @@ def bounded_assignment(distances: Tensor, *, lower: int, upper: int) -> Tensor:
         """[B, n] place from 0 of each row in its column, the largest merit first."""
         order = merits.argsort(dim=1, descending=True, stable=True)
         order = order.gather(1, labels.gather(1, order).argsort(dim=1, stable=True))
-        sizes = functional.one_hot(labels, distances.shape[2]).sum(1)
+        sizes = members(labels, distances.shape[2]).sum(1)
         return order.argsort(dim=1) - (sizes.cumsum(1) - sizes).gather(1, labels)
 
     costs, labels = distances, distances.argmin(2)
-    while bool((member := functional.one_hot(labels, distances.shape[2]).bool()).sum(1).amax() > upper):
+    while bool((member := members(labels, distances.shape[2])).sum(1).amax() > upper):
         gains = costs.masked_fill(member, torch.inf).amin(2) - costs.take_along_dim(labels[..., None], 2)[..., 0]
         kept = member & (places(labels, gains) < upper)[..., None]
         costs = costs.masked_fill((member & ~kept).any(1, keepdim=True) & ~kept, torch.inf)
         labels = costs.argmin(2)
-    while bool((sizes := functional.one_hot(labels, distances.shape[2]).sum(1)).amin() < lower):
+    while bool((sizes := members(labels, distances.shape[2]).sum(1)).amin() < lower):
         least, column = sizes.min(1, keepdim=True)
         losses = distances.take_along_dim(column[..., None], 2) - distances.take_along_dim(labels[..., None], 2)
         spare = places(labels, -losses[..., 0]) < (sizes - lower).gather(1, labels)
@@ -152,8 +157,8 @@ class LetterTerms(ExtraTerms):
         if self.config.clustering == "batched":
             books = torch.stack([book.detach() for book in model.codebooks])
             generator = torch_generator(self.seed, "sids", "letter", "clusters", epoch)
-            labels = batched_clusters(books, self.config.clusters, generator=generator, **shape)
-            self.clusters = [CodeClusters(level) for level in labels]
+            found = batched_clusters(books, self.config.clusters, generator=generator, **shape)
+            self.clusters = [CodeClusters(labels) for labels in found]
             return
         self.clusters = []
         for level, book in enumerate(model.books()):
