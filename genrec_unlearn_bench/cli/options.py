@@ -60,6 +60,7 @@ Scale = Annotated[str | None, Option(help="smoke, small, paper or official (defa
 Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
 Measure = Annotated[list[str] | None, Option(help="Of the suite full, only this measurement; several.", metavar="NAME")]
 SetMeasure = Annotated[list[str] | None, Option(help="Change a measurement's field: relearning.lr=1e-5.")]
+Sids = Annotated[Path | None, Option(help="Semantic IDs from LETTER's or MiniOneRec's index.json.", metavar="FILE")]
 Encoder = Annotated[str | None, Option(help="tfidf, minilm, a sentence-transformers folder or hub id.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[int | None, Option(help="CPU threads (default: one at smoke scale, else all cores).", min=1)]

@@ -36,6 +36,8 @@ class RunRequest(StrictModel):
     """Fields of the measurements' configurations that differ from the scale's presets: ``relearning.lr`` …"""
     data_dir: Path | None = None
     """Where the dataset's files lie."""
+    sids: Path | None = None
+    """Index file (``index.json`` of LETTER or MiniOneRec) with the items' semantic IDs; None trains a tokenizer."""
     encoder: str | None = None
     """Text encoder; TF-IDF at smoke and small scale, a sentence encoder above."""
     device: str = "auto"
@@ -64,8 +66,9 @@ class RunRequest(StrictModel):
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        names = ("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds")
-        return shlex.join(self.words("run", *names, "measure", "ruleset", "tuned_dir", "requests", "shadows"))
+        names = ("backbone", "seed", "scale", "suite", "data_dir", "sids", "encoder", "device", "threads")
+        more = ("oracle_seeds", "measure", "ruleset", "tuned_dir", "requests", "shadows")
+        return shlex.join(self.words("run", *names, *more))
 
     def words(self, verb: str, *names: str) -> list[str]:
         """A call of ``verb`` with the task, the method, the named fields and all changes of configurations."""
