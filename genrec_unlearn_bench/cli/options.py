@@ -69,6 +69,9 @@ SetBackbone = Annotated[list[str] | None, Option(help="Change a field of the bac
 SetSid = Annotated[list[str] | None, Option(help="Change a field of the tokenizer's: codes=128.")]
 Ruleset = Annotated[str, Option(help="Method configurations: default, fixed (one for all tasks) or tuned.")]
 TunedDir = Annotated[Path, Option(help="Where the choices of bench tune lie.", metavar="DIR")]
+Sasrec = Annotated[
+    bool | None, Option("--sasrec/--no-sasrec", help="Hold the original against SASRec (default: not at smoke scale).")
+]
 OracleSeeds = Annotated[int, Option(help="Retrained models for the gap; 0 trains none.", min=0, max=20)]
 Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
 Requests = Annotated[int, Option(help="So many requests, one after the other, instead of one.", min=1)]

@@ -161,6 +161,7 @@ class Settings(StrictModel):
     """``--device`` goes before it."""
     threads: int | None = Field(default=None, ge=1)
     oracle_seeds: int = Field(default=1, ge=0, le=20)
+    sasrec: bool | None = None
     shadows: int = Field(default=0, ge=0, le=64)
     backbone_set: dict[str, Any] = Field(default_factory=dict)
     sid_set: dict[str, Any] = Field(default_factory=dict)

@@ -124,6 +124,12 @@ class ResolvedRequest:
         return {"device": kind, "precision": self.precision} if self.precision else {"device": kind}
 
     @property
+    def with_sasrec(self) -> bool:
+        """Whether the original's quality is held against SASRec's."""
+        asked = self.request.sasrec
+        return self.scale is not Scale.SMOKE if asked is None else asked
+
+    @property
     def holdout(self) -> dict[str, bool]:
         """For keys of what is trained or measured without the suite's holdout; empty where the suite has none."""
         return {"holdout": True} if self.suite.holdout else {}

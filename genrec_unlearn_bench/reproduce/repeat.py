@@ -294,6 +294,7 @@ def request_of(
         backbone_set=record.backbone_config,
         sid_set=record.sid_config,
         oracle_seeds=_oracles(record),
+        sasrec=record.original_over_sasrec is not None,
         requests=cell.requests,
         shadows=sum(stage.name.startswith(f"{STAGE}: ") for stage in record.stages),
         results_dir=results_dir,
