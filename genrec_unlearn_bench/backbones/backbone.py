@@ -74,6 +74,7 @@ class Backbone(Generic[C, S]):
             recommender, and that stage's settings and name.
         trains_tokenizer: Whether there is such a function, so that the original serves other IDs than ``tokenise``
             returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
+        reads_index: Whether semantic IDs of an index file (``SidConfig.index``) can take the place of ``tokenise``.
     """
 
     name: ClassVar[str]
@@ -84,6 +85,7 @@ class Backbone(Generic[C, S]):
     task: ClassVar[str | None] = None
     joint: ClassVar[str | None] = None
     trains_tokenizer: ClassVar[bool] = False
+    reads_index: ClassVar[bool] = True
 
     @classmethod
     def label(cls, config: C, sids: S) -> str:
@@ -93,7 +95,7 @@ class Backbone(Generic[C, S]):
     @classmethod
     def capabilities(cls, config: C, sids: S) -> frozenset[Capability]:
         """Capabilities of a recommender with these configurations. Equal to its ``Recommender.capabilities``."""
-        return frozenset({Capability.HAS_CODEBOOKS})
+        return frozenset() if sids.index else frozenset({Capability.HAS_CODEBOOKS})
 
     @classmethod
     def weights(cls, config: C) -> str | None:

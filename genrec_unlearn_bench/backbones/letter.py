@@ -49,8 +49,10 @@ class Letter(Backbone[LetterConfig, LetterSidConfig]):
     sid_presets = LETTER_PRESETS
 
     @classmethod
-    def collaborative(cls, config: LetterConfig, sids: LetterSidConfig) -> SasRecConfig:
+    def collaborative(cls, config: LetterConfig, sids: LetterSidConfig) -> SasRecConfig | None:
         """SASRec of the tokenizer's width; raises ConfigError unless that is a multiple of SASRec's heads."""
+        if sids.index:
+            return None
         fields = {**config.vectors.model_dump(), "dim": sids.dim}
         return parse(SasRecConfig, fields, where="--set-sid dim (the width of LETTER's SASRec)")
 

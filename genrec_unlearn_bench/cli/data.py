@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -70,8 +71,13 @@ def import_(
         )
     shown = _card(found)
     kind = "brand" if found.manifest.with_brand else "price" if found.manifest.with_price else "item"
-    hint = f"Imported. Try: bench run --task {spec.name}-{kind} --method tracer"
-    return Output(shown.content, [*shown.parts, hint])
+    words = ["bench", "run", "--task", f"{spec.name}-{kind}", "--method", "tracer"]
+    if found.items.plain_text(spec.text_fields) == list(found.items.ids):
+        # Without texts there is nothing to make semantic IDs from but interactions; a file of them has no codebooks.
+        index = [str(folder / file.names[0]) for file in spec.files if file.role == "index"]
+        words += ["--backbone", "etegrec"] if not index else []
+        words[-1:] = ["tracer-no-reassignment", "--sids", *index] if index else words[-1:]
+    return Output(shown.content, [*shown.parts, f"Imported. Try: {shlex.join(words)}"])
 
 
 def export(
@@ -114,6 +120,7 @@ def sids(
     backbone: options.Backbone = "tiger",
     scale: options.Scale = None,
     data_dir: options.DataDir = None,
+    sids: options.Sids = None,
     encoder: options.Encoder = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -135,6 +142,7 @@ def sids(
         backbone=backbone,
         scale=scale,
         data_dir=data_dir,
+        sids=sids,
         encoder=encoder,
         device=device,
         threads=threads,

@@ -60,6 +60,7 @@ Scale = Annotated[str | None, Option(help="smoke, small, paper or official (defa
 Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
 Measure = Annotated[list[str] | None, Option(help="Of the suite full, only this measurement; several.", metavar="NAME")]
 SetMeasure = Annotated[list[str] | None, Option(help="Change a measurement's field: relearning.lr=1e-5.")]
+Sids = Annotated[Path | None, Option(help="Semantic IDs from LETTER's or MiniOneRec's index.json.", metavar="FILE")]
 Encoder = Annotated[str | None, Option(help="tfidf, minilm, a sentence-transformers folder or hub id.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[int | None, Option(help="CPU threads (default: one at smoke scale, else all cores).", min=1)]
@@ -68,6 +69,9 @@ SetBackbone = Annotated[list[str] | None, Option(help="Change a field of the bac
 SetSid = Annotated[list[str] | None, Option(help="Change a field of the tokenizer's: codes=128.")]
 Ruleset = Annotated[str, Option(help="Method configurations: default, fixed (one for all tasks) or tuned.")]
 TunedDir = Annotated[Path, Option(help="Where the choices of bench tune lie.", metavar="DIR")]
+Sasrec = Annotated[
+    bool | None, Option("--sasrec/--no-sasrec", help="Hold the original against SASRec (default: not at smoke scale).")
+]
 OracleSeeds = Annotated[int, Option(help="Retrained models for the gap; 0 trains none.", min=0, max=20)]
 Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
 Requests = Annotated[int, Option(help="So many requests, one after the other, instead of one.", min=1)]

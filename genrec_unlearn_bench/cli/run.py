@@ -16,6 +16,7 @@ from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline.record import weak_original
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
 from genrec_unlearn_bench.reporting.wording import bare
@@ -35,6 +36,7 @@ def run(
     suite: options.Suite = "core",
     measure: options.Measure = None,
     data_dir: options.DataDir = None,
+    sids: options.Sids = None,
     encoder: options.Encoder = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
@@ -45,6 +47,7 @@ def run(
     ruleset: options.Ruleset = "default",
     tuned_dir: options.TunedDir = Path("tuned"),
     oracle_seeds: options.OracleSeeds = 1,
+    sasrec: options.Sasrec = None,
     requests: options.Requests = 1,
     shadows: options.Shadows = 0,
     beam: options.Beam = 10,
@@ -62,6 +65,7 @@ def run(
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
     check_beam(beam)
+    more: dict[str, Any] = {"oracle_seeds": oracle_seeds, "sasrec": sasrec, "requests": requests, "shadows": shadows}
     shared = RunRequest(
         task=task,
         method="original",
@@ -69,15 +73,14 @@ def run(
         suite=suite,
         measure=named(measure),
         data_dir=data_dir,
+        sids=sids,
         encoder=encoder,
         device=device,
         threads=threads,
         **changed_fields(set_, set_backbone, set_sid, set_measure),
         ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
-        oracle_seeds=oracle_seeds,
-        requests=requests,
-        shadows=shadows,
+        **more,
         results_dir=results_dir,
     )
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
@@ -169,6 +172,8 @@ def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
         cell = done.record.cell
         name = f"{cell.backbone}, {cell.method}" if several else cell.method
         console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)
+    for why in sorted({why for record in records if (why := weak_original(record.original_over_sasrec))}):
+        console.print(f"weak original: {why}, so that it says little about unlearning")
     if any(record.measuring for record in records):
         console.print("beyond the core: bench leaderboard --layout attack")
     if any(record.cell.requests > 1 for record in records):

@@ -26,12 +26,13 @@ MOST = 12
 Target = Annotated[
     str | None,
     Argument(
-        help="A run (its folder or result.json) or a published reference (default: list them).",
-        metavar="RUN|NAME",
+        help="A run (its folder or result.json), a published reference (default: list them) or your own YAML of one.",
+        metavar="RUN|NAME|FILE",
     ),
 ]
 RunEncoder = Annotated[str | None, Option(help="Of a run: where its text encoder lies, if the record cannot say.")]
 Changes = Annotated[list[str] | None, Option("--set", help="Change a field: training.epochs=3 (not comparable then).")]
+RunSids = Annotated[Path | None, Option(help="Of a run: the index file that its semantic IDs came from.")]
 RunThreads = Annotated[int | None, Option(help="CPU threads (default: the run's, or the physical cores).", min=1)]
 
 
@@ -39,6 +40,7 @@ def reproduce(
     name: Target = None,
     method: Annotated[str | None, Option(help="Of a run: its method's file, if not installed.")] = None,
     encoder: RunEncoder = None,
+    sids: RunSids = None,
     sandbox: options.Sandbox = True,
     minutes: Annotated[float | None, Option(help="Train for so long; the same call goes on.", min=0.0)] = None,
     set_: Changes = None,
@@ -68,14 +70,21 @@ def reproduce(
         content = [one.model_dump(mode="json") for one in known.values()]
         return card("Published references", content, view={"references": rows})
     shared: dict[str, Any] = {"data_dir": data_dir, "threads": threads}
-    if name not in known and ("/" in name or Path(name).exists()):
+    own = name.endswith((".yaml", ".yml"))
+    if not own and name not in known and ("/" in name or Path(name).exists()):
         given = {"--minutes": minutes is not None, "--set": bool(set_), "--seed": seed != 0}
         if any(given.values()):
             raise UsageError(
                 f"a run is repeated as it was, and {' and '.join(one for one in given if given[one])} would change it",
                 hint="leave that out; another run is made with bench run",
             )
-        settings = {**shared, "method": method, "encoder": encoder, "device": None if device == "auto" else device}
+        settings = {
+            **shared,
+            "method": method,
+            "encoder": encoder,
+            "sids": sids,
+            "device": None if device == "auto" else device,
+        }
         return _repeat(Path(name), cache_dir, settings, sandbox=sandbox)
     reference = reproduction.find_reference(name)
     if minutes == 0:

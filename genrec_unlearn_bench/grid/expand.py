@@ -99,13 +99,13 @@ class Names:
                 return found[one_of("group", text, found)]
             if ".py" in text:
                 place, _, name = text.rpartition(":") if not text.endswith(".py") else (text, "", "")
-                path = f"{self._path(place)}{f':{name}' if name else ''}"
+                path = f"{self.path(place)}{f':{name}' if name else ''}"
                 self._catalogue.method(path)
                 return (path,)
         elif axis == "task":
             known = self._catalogue.tasks()
             if not _is_pattern(text):
-                text = self._path(text) if text.endswith((".yaml", ".yml")) else text
+                text = self.path(text) if text.endswith((".yaml", ".yml")) else text
                 self._catalogue.task(text, self._data_dir)
                 return (text,)
         elif axis == "backbone":
@@ -141,7 +141,7 @@ class Names:
             return [self._catalogue.task(each, self._data_dir).name for each in values]
         return [self._catalogue.method(each).name for each in values] if axis == "method" else list(values)
 
-    def _path(self, text: str) -> str:
+    def path(self, text: str) -> str:
         return str((self._folder / Path(text).expanduser()).resolve())
 
 

@@ -75,6 +75,10 @@ def _on_axes(where: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[st
         raise told(fault) from None
 
 
+def _beside(place: str | None, info: ValidationInfo) -> str | None:
+    return place if place is None or info.context is None else str(info.context.path(place))
+
+
 Several = Annotated[tuple[T, ...], BeforeValidator(listed), AfterValidator(once), Field(min_length=1)]
 """A list, or a value alone; one that stands twice counts once."""
 Names = Several[Annotated[str, AfterValidator(expanded)]]
@@ -150,11 +154,14 @@ class Axes(StrictModel):
 class Settings(StrictModel):
     """Settings of all cells, as ``RunRequest`` has them. What is left out takes the default of ``bench run``."""
 
+    sids: Annotated[str | None, AfterValidator(_beside)] = None
+    """Index file with semantic IDs, relative to the grid's folder."""
     encoder: str | None = None
     device: str | None = None
     """``--device`` goes before it."""
     threads: int | None = Field(default=None, ge=1)
     oracle_seeds: int = Field(default=1, ge=0, le=20)
+    sasrec: bool | None = None
     shadows: int = Field(default=0, ge=0, le=64)
     backbone_set: dict[str, Any] = Field(default_factory=dict)
     sid_set: dict[str, Any] = Field(default_factory=dict)

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import evaluate_stage, measurement_stages
+from genrec_unlearn_bench.pipeline.stages.evaluate import (
+    SASREC,
+    evaluate_stage,
+    measurement_stages,
+    sasrec_quality_stage,
+)
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
@@ -37,7 +42,7 @@ def build_result(
 
     Nothing is computed and no stored stage is read. The result itself is written to the results folder. Its inputs have
     these roles: the data's, ``sids``, ``original``, ``retrain`` (``retrain 1`` …), ``row``; ``scores of`` each of these
-    models; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
+    models; ``sasrec quality``; ``measured NAME of MODEL``; ``shadows``; ``step 1`` ….
 
     Args:
         memo: Keeps what cells of a grid share, so that it is built and hashed once; give the same one for all cells.
@@ -65,6 +70,8 @@ def build_result(
     inputs = {**data, "sids": sids, **models, "row": row}
     for role, model in models.items():
         inputs[f"scores of {role}"] = shared(role, evaluate_stage, resolved, data, sids, model)
+    if resolved.with_sasrec:
+        inputs[SASREC] = shared(SASREC, sasrec_quality_stage, resolved, data)
     own = resolved.entry.name == "retrain-full"
     inputs["scores of row"] = evaluate_stage(resolved, data, sids, row, own_tokenizer=own, label="evaluation")
     inputs |= steps

@@ -10,6 +10,8 @@ from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 
 SCHEMA_VERSION = 1
+WEAK_ORIGINAL = 0.5
+"""Share of SASRec's retain NDCG@10 below which an original is weak: what it unlearns says little."""
 
 
 class Cell(StrictModel):
@@ -71,6 +73,13 @@ class Environment(StrictModel):
     git_dirty: bool | None = None
 
 
+def weak_original(share: float | None) -> str:
+    """Why an original with this ``original_over_sasrec`` is weak, as a clause; empty where none is known to be."""
+    if share is None or share >= WEAK_ORIGINAL:
+        return ""
+    return f"the original has {share:.2f} of SASRec's retain NDCG@10, less than {WEAK_ORIGINAL:g}"
+
+
 class RunRecord(StrictModel):
     """One run. ``schema_version`` changes when a field changes its meaning."""
 
@@ -94,6 +103,8 @@ class RunRecord(StrictModel):
     sid_config: dict[str, Any]
     encoder: str
     effective_batch_size: int
+    original_over_sasrec: float | None = None
+    """The original's retain NDCG@10 (beam 10) over SASRec's of seed 0; null where SASRec was not trained."""
     stages: tuple[StageRef, ...]
     environment: Environment
     arithmetic: dict[str, str] = Field(default_factory=dict)

@@ -36,6 +36,8 @@ class RunRequest(StrictModel):
     """Fields of the measurements' configurations that differ from the scale's presets: ``relearning.lr`` …"""
     data_dir: Path | None = None
     """Where the dataset's files lie."""
+    sids: Path | None = None
+    """Index file (``index.json`` of LETTER or MiniOneRec) with the items' semantic IDs; None trains a tokenizer."""
     encoder: str | None = None
     """Text encoder; TF-IDF at smoke and small scale, a sentence encoder above."""
     device: str = "auto"
@@ -55,6 +57,9 @@ class RunRequest(StrictModel):
     """Where the choices of ``bench tune`` lie."""
     oracle_seeds: int = Field(default=1, ge=0, le=20)
     """Retrained models the gap is taken against: seeds s, s + 1000, s + 2000 …; 0 takes no gap."""
+    sasrec: bool | None = None
+    """Whether SASRec is trained once a dataset, to hold the original's quality against; None: at all scales but
+    smoke, whose models are small on purpose."""
     requests: int = Field(default=1, ge=1)
     """Number of requests the forget set is divided into, by concept; each is applied to the last one's model."""
     shadows: int = Field(default=0, ge=0, le=64)
@@ -64,15 +69,18 @@ class RunRequest(StrictModel):
 
     def command(self) -> str:
         """The command line that repeats this run."""
-        names = ("backbone", "seed", "scale", "suite", "data_dir", "encoder", "device", "threads", "oracle_seeds")
-        return shlex.join(self.words("run", *names, "measure", "ruleset", "tuned_dir", "requests", "shadows"))
+        names = ("backbone", "seed", "scale", "suite", "data_dir", "sids", "encoder", "device", "threads")
+        more = ("oracle_seeds", "sasrec", "measure", "ruleset", "tuned_dir", "requests", "shadows")
+        return shlex.join(self.words("run", *names, *more))
 
     def words(self, verb: str, *names: str) -> list[str]:
         """A call of ``verb`` with the task, the method, the named fields and all changes of configurations."""
         words = ["bench", verb, "--task", self.task, "--method", self.method]
         for name in names:
             value = getattr(self, name)
-            if value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
+            if isinstance(value, bool):
+                words.append(f"--{'' if value else 'no-'}{name}")
+            elif value is not None and (name in ("seed", "scale") or value != type(self).model_fields[name].default):
                 text = ",".join(value) if isinstance(value, tuple) else str(value)
                 words += [f"--{name.replace('_', '-')}", text]
         parts = (("", self.method_set), ("-backbone", self.backbone_set))

@@ -18,10 +18,11 @@ from genrec_unlearn_bench.backbones.config import BackboneConfig, Scale
 from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
-from genrec_unlearn_bench.errors import CapabilityMissing, UsageError
+from genrec_unlearn_bench.errors import CapabilityMissing, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
 from genrec_unlearn_bench.evaluation.ulira import LEAST
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
+from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.environment import default_threads, precision, resolve_device
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest, changed
@@ -123,6 +124,12 @@ class ResolvedRequest:
         return {"device": kind, "precision": self.precision} if self.precision else {"device": kind}
 
     @property
+    def with_sasrec(self) -> bool:
+        """Whether the original's quality is held against SASRec's."""
+        asked = self.request.sasrec
+        return self.scale is not Scale.SMOKE if asked is None else asked
+
+    @property
     def holdout(self) -> dict[str, bool]:
         """For keys of what is trained or measured without the suite's holdout; empty where the suite has none."""
         return {"holdout": True} if self.suite.holdout else {}
@@ -177,6 +184,11 @@ def resolve(
     )
     if method is not None:
         _check_method(method, before)
+    if entry.name == "retrain-full" and before.sid_config.index:
+        what = (
+            "the row 'retrain-full' makes semantic IDs anew without the concept, and those of a file stay as they are"
+        )
+        raise CapabilityMissing(what, where=str(request.sids), hint="leave the row out; 'retrain' keeps the IDs")
     return replace(
         before,
         request=request if request.scale == scale else request.model_copy(update={"scale": scale}),
@@ -206,7 +218,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         scale=scale,
         backbone=backbone,
         backbone_config=changed(backbone.presets[scale], request.backbone_set, where="--set-backbone"),
-        sid_config=changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid"),
+        sid_config=_sid_config(request, backbone, scale),
         entry=catalogue.method("original"),
         method=None,
         method_config=MethodConfig(),
@@ -220,6 +232,27 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         threads=request.threads or (1 if scale is Scale.SMOKE else default_threads()),
         precision=precision(device) if device.startswith("cuda") else "",
     )
+
+
+def _sid_config(request: RunRequest, backbone: type[Backbone[Any, Any]], scale: Scale) -> SidConfig:
+    """The tokenizer's preset with the request's changes, or with the digest of the index file that stands for it."""
+    config: SidConfig = changed(backbone.sid_presets[scale], request.sid_set, where="--set-sid")
+    if request.sids is None:
+        if config.index:
+            what = "the semantic IDs came from an index file, which a record knows by its content alone"
+            raise UsageError(what, hint="say where it lies: --sids path/to/index.json")
+        return config
+    where = str(request.sids)
+    if not backbone.reads_index:
+        what = f"the backbone {backbone.name!r} has semantic IDs of its own making and takes none from a file"
+        raise CapabilityMissing(what, where=where, hint="leave out --sids, or use --backbone tiger, letter or mor")
+    try:
+        digest = file_digest(request.sids)
+    except OSError as fault:
+        raise DataMissing(f"the index file cannot be read: {fault.strerror}", where=where) from None
+    if config.index not in ("", digest):
+        raise UsageError("this index file has another content than the one recorded", where=where, hint="give that one")
+    return config.model_copy(update={"index": digest})
 
 
 def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) -> dict[str, StrictModel]:
@@ -299,7 +332,8 @@ def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> Config
     task, scale = before.task.name, before.scale.value
     path = choice_path(request.tuned_dir, task=task, backbone=request.backbone, scale=scale, method=entry.name)
     wanted = request.model_copy(update={"scale": scale})
-    command = shlex.join(wanted.words("tune", "backbone", "scale", "data_dir", "encoder", "device", "tuned_dir"))
+    names = ("backbone", "scale", "data_dir", "sids", "encoder", "device", "tuned_dir")
+    command = shlex.join(wanted.words("tune", *names))
     if not path.is_file():
         what = f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}"
         raise UsageError(what, where=str(path), hint=command)

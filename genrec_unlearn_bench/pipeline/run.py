@@ -14,6 +14,7 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics, References, compare_measurements
+from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
@@ -33,7 +34,7 @@ from genrec_unlearn_bench.pipeline.results import (
 )
 from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, StageContext, materialise, read_notes, topological
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
-from genrec_unlearn_bench.pipeline.stages.evaluate import Scores
+from genrec_unlearn_bench.pipeline.stages.evaluate import SASREC, Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
@@ -226,6 +227,7 @@ def build_record(
         sid_config=resolved.sid_config.model_dump(mode="json"),
         encoder=resolved.encoder.key,
         effective_batch_size=_batch_size(resolved),
+        original_over_sasrec=_original_over_sasrec(inputs),
         stages=tuple(_stage_refs(inputs)),
         environment=describe(resolved.device, threads=resolved.threads),
         arithmetic=arithmetic(),
@@ -241,6 +243,16 @@ def build_record(
         command=resolved.request.command(),
         notes=tuple(_notes(resolved, prepared, scores)),
     )
+
+
+def _original_over_sasrec(inputs: Inputs) -> float | None:
+    """None without SASRec, and where one of the two was not measured or found nothing."""
+    if SASREC not in inputs or not (best := inputs[SASREC]):
+        return None
+    wanted = ("ndcg@10", Group.RETAIN, 10)
+    found = (one.value for one in inputs["scores of original"].values if (one.metric, one.group, one.beam) == wanted)
+    own = next(found, None)
+    return None if own is None else own / best
 
 
 def _stage_refs(inputs: Inputs) -> Iterable[StageRef]:

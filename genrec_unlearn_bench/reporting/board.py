@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import ProtocolMismatch
+from genrec_unlearn_bench.pipeline.record import weak_original
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
@@ -96,6 +97,18 @@ class Block:
     @cached_property
     def by_label(self) -> Mapping[str, Row]:
         return {row.label: row for row in self.rows}
+
+    @cached_property
+    def original_over_sasrec(self) -> float | None:
+        """The original's retain NDCG@10 over SASRec's, mean over seeds; None where no record of ours says."""
+        runs = (result for row in self.rows for result in row.results.values() if not result.source.name)
+        found = {run.seed: run.original_over_sasrec for run in runs if run.original_over_sasrec is not None}
+        return sum(found.values()) / len(found) if found else None
+
+    @property
+    def weak(self) -> str:
+        """Why the block's original is weak, as a clause; empty where it is not, or nothing is known."""
+        return weak_original(self.original_over_sasrec)
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from genrec_unlearn_bench.pipeline.record import WEAK_ORIGINAL
 from genrec_unlearn_bench.reporting.board import Block, make_board
 from genrec_unlearn_bench.reporting.claims import Claim, Claims, Evidence, Outcome, Rule, apply_rule, rows_of
 from genrec_unlearn_bench.reporting.comparisons import names_of
@@ -56,11 +57,14 @@ def version_of(block: Block) -> int:
 def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> CheckedClaim:
     """A claim against the blocks at hand."""
     evidence: dict[Pair, list[Evidence]] = {}
+    weak: dict[str, str] = {}
     for pair in product(claim.tasks, claim.backbones):
         found = []
         for rule in claim.rules:
             names = (*pair, REGIMES[rule.suite])
             fitting = [one for one in blocks if (one.key.task, one.key.backbone, one.key.regime) == names]
+            weak |= {one.key.title: one.weak for one in fitting if one.weak}
+            fitting = [one for one in fitting if not one.weak]
             if fitting:
                 found.append(apply_rule(rule, _best(rule, fitting, claims, protocol), claims, protocol))
         if any(each.outcome is not Outcome.HOLDS for each in found if each.rule.premise):
@@ -68,7 +72,9 @@ def check_claim(claim: Claim, blocks: Sequence[Block], claims: Claims, protocol:
             found = [each if each.outcome is Outcome.HOLDS else replace(each, outcome=Outcome.OPEN) for each in found]
         evidence[pair] = found
     every = tuple(each for found in evidence.values() for each in found)
-    return CheckedClaim(claim, *_verdict(claim, evidence), every, _missing(claim, evidence, claims, protocol))
+    unused = tuple(f"{title} is not used, a weak original: {why}" for title, why in weak.items())
+    missing = (*unused, *_missing(claim, evidence, claims, protocol))
+    return CheckedClaim(claim, *_verdict(claim, evidence), every, missing)
 
 
 def _best(rule: Rule, blocks: Sequence[Block], claims: Claims, protocol: StatisticsProtocol) -> Block:
@@ -200,7 +206,8 @@ def how_text(checked: Sequence[CheckedClaim], protocol: StatisticsProtocol) -> s
         f"{found[Outcome.OPEN]} cannot be told. A claim does not hold where one of its conditions fails in one of its "
         "blocks (task and backbone), at any scale: most records are of small models on one dataset, and a failure "
         "there is one of this reproduction. It holds where every condition holds in every block at the paper's scale. "
-        f"All else cannot be told. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
+        f"All else cannot be told. Blocks whose original has less than {WEAK_ORIGINAL:g} of SASRec's retain NDCG@10 "
+        f"are not used. Tests need {protocol.seeds} seeds: paired t with Holm's correction within a "
         "condition, 95 % t intervals, two one-sided tests with the margin of retrained models (docs/statistics.md). "
         "A grid may leave out rows that a condition asks for: once it has run, they are named."
     )

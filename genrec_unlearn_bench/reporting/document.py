@@ -193,8 +193,9 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
         "commits": list(dict.fromkeys(_commit(run) for run in runs)),
         "created": [min(run.created for run in runs), max(run.created for run in runs)],
         **({} if brief else {name: json.loads(getattr(runs[0], name)) for name in ("backbone_config", "sid_config")}),
+        **_filled({"original_over_sasrec": plain(six(block.original_over_sasrec))}),
         "rows": found,
-        "summary": _summary(found),
+        "summary": f"Weak original: {block.weak}. {_summary(found)}" if block.weak else _summary(found),
         "cells": {name: columns for name, columns in cells.items() if columns},
         "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
     }

@@ -20,7 +20,7 @@ _GAPS = ("gap.", "gapz.")
 _CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
 _RECORD = (
     *("key", "protocol_version", "suite_version", "created", "dataset_digest", "task_digest", "method_digest"),
-    *("encoder", "environment", "diverged", "command", "notes", "per_user_digest", "holdout"),
+    *("encoder", "environment", "diverged", "command", "notes", "per_user_digest", "holdout", "original_over_sasrec"),
 )
 """Fields of a ``Result`` that are those of the record and its cell."""
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -95,6 +95,7 @@ class Result:
     notes: tuple[str, ...]
     per_user_digest: str
     holdout: str
+    original_over_sasrec: float | None
     requests: int
     place: str
     folder: Path

@@ -292,6 +292,7 @@ def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) 
         "several": len(found.blocks) > 1,
         "unmarked": [(reasons, [place(block) for block in blocks]) for reasons, blocks in found.unmarked.items()],
         "detectable": [f"{number:.2g} on {measure.title}" for measure, number in detectable if number is not None],
+        "weak": [(place(block), block.block.weak) for block in found.blocks if block.block.weak],
         "beams": [(width, list(heads)) for width, heads in sorted(beams.items())],
         "left_out": () if brief else table.analysis.board.left_out,
     }

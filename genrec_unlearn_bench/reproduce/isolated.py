@@ -164,6 +164,7 @@ def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
     a text encoder that lies in a folder."""
     encoder = Path(resolved.request.encoder or "")
     found = [encoder] if encoder.is_absolute() and encoder.exists() else []
+    found += [resolved.request.sids] if resolved.request.sids is not None else []
     if resolved.dataset.format != "demo":
         found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder)
     return found

@@ -261,6 +261,7 @@ def request_of(
     threads: int | None = None,
     device: str | None = None,
     encoder: str | None = None,
+    sids: Path | None = None,
 ) -> RunRequest:
     """Build the request that repeats a record, with the record's own configurations in full.
 
@@ -269,6 +270,7 @@ def request_of(
         threads: CPU threads; None takes the record's, as another number may change the last digits.
         device: None takes the record's.
         encoder: Where the text encoder lies, for one that a record can only name by its content.
+        sids: Where the index file lies, for a record whose semantic IDs were read from one.
 
     Raises UsageError where the method, the task or the encoder is not to be had here.
     """
@@ -285,12 +287,14 @@ def request_of(
         measure=tuple(record.measuring),
         measure_set={f"{name}.{field}": v for name, fields in record.measuring.items() for field, v in fields.items()},
         data_dir=data_dir,
+        sids=None if sids is None else sids.resolve(),
         encoder=encoder or _encoder(record.encoder),
         device=device or record.environment.device,
         threads=threads or record.environment.threads,
         backbone_set=record.backbone_config,
         sid_set=record.sid_config,
         oracle_seeds=_oracles(record),
+        sasrec=record.original_over_sasrec is not None,
         requests=cell.requests,
         shadows=sum(stage.name.startswith(f"{STAGE}: ") for stage in record.stages),
         results_dir=results_dir,

@@ -54,7 +54,8 @@ class PublishedReference(StrictModel):
     """Who published it, where, and how we know."""
     dataset: str
     index: str
-    """Role of the dataset's file with the published semantic IDs, so that no tokenizer is trained."""
+    """Role of the dataset's file with the published semantic IDs (usually ``index``), so that no tokenizer is
+    trained."""
     config: dict[str, Any]
     """Network and training: fields of TIGER's configuration (T5 over SID tokens)."""
     beam: int = Field(ge=1)
@@ -148,7 +149,11 @@ def published_references() -> dict[str, PublishedReference]:
 
 
 def find_reference(name: str) -> PublishedReference:
-    """Raises UnknownName."""
+    """A reference that ships, or one's own in a ``.yaml`` or ``.yml`` file. Raises UnknownName or ConfigError."""
+    from genrec_unlearn_bench.data.catalogue import read_yaml
+
+    if name.endswith((".yaml", ".yml")):
+        return read_yaml(PublishedReference, Path(name))
     known = published_references()
     return known[one_of("reference", name, known)]
 
@@ -174,13 +179,13 @@ def reproduce(request: ReproductionRequest, store: StageStore, progress: Progres
 def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress) -> _Setup:
     from genrec_unlearn_bench.backbones.tiger import TigerConfig
     from genrec_unlearn_bench.data.catalogue import find_dataset
-    from genrec_unlearn_bench.data.formats.records import read_index
     from genrec_unlearn_bench.data.locate import locate
     from genrec_unlearn_bench.pipeline.environment import resolve_device
     from genrec_unlearn_bench.pipeline.request import changed
     from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage
-    from genrec_unlearn_bench.sids.table import from_index
+    from genrec_unlearn_bench.sids.config import SidConfig
+    from genrec_unlearn_bench.sids.imported import imported_table
     from genrec_unlearn_bench.store.manifest import content_key
 
     reference = request.reference
@@ -189,10 +194,10 @@ def _set_up(request: ReproductionRequest, store: StageStore, progress: Progress)
     config = changed(config, request.changes, where="--set")
     device = resolve_device(request.device)
     spec = find_dataset(reference.dataset, request.data_dir)
-    [index] = locate(spec, request.data_dir, progress).parts[reference.index]
+    parts = locate(spec, request.data_dir, progress).parts
+    [index] = parts[one_of(f"file of {spec.name} with semantic IDs", reference.index, parts)]
     dataset: Dataset = StageContext(store, progress).load(dataset_stage(spec, request.data_dir, progress))
-    codes, sizes = read_index(index, dataset.items.ids, whole=True)
-    sids = from_index(codes, sizes)
+    sids = imported_table(index, dataset, SidConfig(collision_token=False))
     content = {
         "reference": reference.name,
         "beam": reference.beam,

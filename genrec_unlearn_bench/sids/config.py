@@ -11,8 +11,11 @@ from genrec_unlearn_bench.config import StrictModel
 
 
 class SidConfig(StrictModel):
-    """RQ-VAE or residual k-means over item features."""
+    """RQ-VAE or residual k-means over item features; or the IDs of an index file (``sids.imported``)."""
 
+    index: str = Field(default="", exclude_if=lambda digest: not digest)
+    """blake2b-256 of an index file that the IDs are read from (``--sids``); then only ``collision_token`` and
+    ``collision_slack`` count. Empty, and written nowhere, where a tokenizer makes them."""
     quantiser: Literal["rqvae", "rkmeans"] = "rkmeans"
     """RQ-VAE (Lee et al. 2022; TIGER) or residual k-means (GRID: about as good, and free of training)."""
     levels: int = Field(default=3, ge=1, le=8)

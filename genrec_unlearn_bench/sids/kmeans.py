@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.seeding import numpy_generator
 from genrec_unlearn_bench.sids.config import SidConfig
@@ -186,8 +187,11 @@ def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie
     further from every residual than any used one does, so nothing is drawn to them. A tree's ordinals and end have no
-    centroid.
+    centroid. Raises DataFault for features that are all zero, as items without texts have.
     """
+    if not features.any():
+        hint = "choose a method that moves no semantic IDs, such as tracer-no-reassignment"
+        raise DataFault("the items have no texts that distances could be measured by", hint=hint)
     residual = features.astype(np.float64)
     books = []
     for level in range(table.quantised_levels):

@@ -180,6 +180,12 @@ def check_features(features: FloatArray, fit: BoolArray) -> None:
             where=f"item row {bad[0]}" + (" and others" if bad.size > 1 else ""),
             hint="choose another text encoder, or a lower rate `sasrec.lr` where they are SASRec's",
         )
+    if not features.any():
+        raise DataFault(
+            "the items have no texts that semantic IDs could be made from",
+            hint="take IDs that were made already (--sids path/to/index.json), or --backbone etegrec, which makes them "
+            "from interactions",
+        )
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",

@@ -87,6 +87,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         *("decoding", "sids/overlap.py"),
         *("pipeline/stages/evaluate.py", "pipeline/stages/stream.py"),
     ),
+    "sasrec-quality": ("evaluation/decode.py", "backbones/early_stopping.py", "pipeline/stages/evaluate.py"),
     "validated": ("unlearning/validation.py", "decoding", "pipeline/stages/evaluate.py"),
     "hidden-states": ("evaluation/probing/states.py", "evaluation/probing/splits.py", *_MEASURE),
     "probing": ("evaluation/probing", "!evaluation/probing/states.py", *_MEASURE),
@@ -127,7 +128,7 @@ VERSIONED_IN = {
     **dict.fromkeys(("original", "retrain", "retrain-full"), "pipeline/stages/train.py (fit_stage)"),
     "unlearned": "pipeline/stages/unlearn.py (TOOLKIT_VERSION)",
     "stream": "pipeline/stages/stream.py",
-    **dict.fromkeys(("evaluation", "validated"), "pipeline/stages/evaluate.py"),
+    **dict.fromkeys(("evaluation", "sasrec-quality", "validated"), "pipeline/stages/evaluate.py"),
     "hidden-states": "evaluation/probing/measurement.py (STATES)",
     "probing": "evaluation/probing/measurement.py",
     "likelihoods": "evaluation/likelihoods.py (LIKELIHOODS)",
@@ -205,7 +206,7 @@ def versions_now() -> dict[str, int]:
         RunRequest(task="demo-brand", method="tracer", suite="full", shadows=4),
         RunRequest(task="demo-brand", method="filter", requests=2),
         RunRequest(task="demo-brand", method="retrain-full", backbone="letter"),
-        RunRequest(task="demo-brand", method="popularity"),
+        RunRequest(task="demo-brand", method="popularity", sasrec=True),
     ]
     found: dict[str, int] = {}
     for request in requests:

@@ -209,6 +209,7 @@ class Etegrec(Backbone[EtegrecConfig, EtegrecSidConfig]):
     sid_presets = SID_PRESETS
     joint = "genrec_unlearn_bench.backbones.etegrec.joint:train_jointly"
     trains_tokenizer = True
+    reads_index = False
 
     @classmethod
     def capabilities(cls, config: EtegrecConfig, sids: EtegrecSidConfig) -> frozenset[Capability]:

@@ -134,6 +134,7 @@ class P5Sid(Backbone[P5Config, P5SidConfig]):
     Config = P5Config
     presets = PRESETS
     sid_presets = _SIDS
+    reads_index = False
 
     @classmethod
     def label(cls, config: P5Config, sids: P5SidConfig) -> str:

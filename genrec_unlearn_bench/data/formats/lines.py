@@ -6,7 +6,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,10 +105,10 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
         raise DataFault("the file is empty", where=str(path), hint="put the whole file there, or fetch it again")
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """One JSON object; raises BrokenLine with the reason."""
+def json_object(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> dict[str, Any]:
+    """One JSON object; raises BrokenLine with the reason. ``pairs`` makes objects of their names and values."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as fault:
         raise BrokenLine(f"broken JSON: {fault}") from None
     if not isinstance(value, dict):
@@ -116,12 +116,20 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def json_document(path: Path) -> dict[str, Any]:
-    """A whole file that is one JSON object; raises DataFault."""
+def json_document(path: Path, *, unique: bool = False) -> dict[str, Any]:
+    """A whole file that is one JSON object; raises DataFault. ``unique``: also where a name stands twice."""
     try:
-        return json_object("\n".join(text for _, text in read_lines(path)))
+        return json_object("\n".join(text for _, text in read_lines(path)), _each_once if unique else None)
     except BrokenLine as fault:
         raise DataFault(str(fault), where=str(path), hint="fetch the file again") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        raise BrokenLine(f"{len(twice)} names stand twice, {', '.join(map(repr, twice[:5]))} among them")
+    return found
 
 
 def id_text(value: object) -> tuple[str, str]:

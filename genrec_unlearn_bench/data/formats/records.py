@@ -233,9 +233,9 @@ def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[
         [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes (largest code + 1).
 
     Raises:
-        DataFault: an item without tokens, or tokens that are none or skip a level; all of them at once.
+        DataFault: an item twice, without tokens, or with tokens that are none or skip a level; all of them at once.
     """
-    document = json_document(path)
+    document = json_document(path, unique=True)
     faults = Faults(path, "the index must belong to this catalogue; fetch both again")
     codes: list[list[int]] = []
     for item_id in ids:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from genrec_unlearn_bench.data import concepts
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.encoders import encode_scrubbed, encode_texts
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext
@@ -42,7 +45,15 @@ def data_stages(
 
     def encode(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items = inputs["dataset"].items
-        save_embeddings(encode_texts(items.plain_text(fields), encoder, context.log(), resolved.device), folder)
+        texts = items.plain_text(fields)
+        try:
+            rows = encode_texts(texts, encoder, context.log(), resolved.device)
+        except DataFault:
+            if texts != list(items.ids):
+                raise
+            # Ids stand in for texts, and hold no words: only what reads texts goes without.
+            rows = np.zeros((len(texts), 1), dtype=np.float32)
+        save_embeddings(rows, folder)
 
     def encode_cleaned(context: StageContext, inputs: Inputs, folder: Path) -> None:
         items, task, features = inputs["dataset"].items, inputs["task"], inputs["features"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.core import evaluate
-from genrec_unlearn_bench.evaluation.decode import EvaluationContext
+from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, given_histories
 from genrec_unlearn_bench.evaluation.lists import LISTS
 from genrec_unlearn_bench.evaluation.measurement import (
     Measured,
@@ -33,12 +34,14 @@ from genrec_unlearn_bench.evaluation.measurement import (
 )
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.probing.states import untrained
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite, generative
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
 VALUES = "values.json"
 VALIDATION = "validation.json"
+SASREC = "sasrec quality"
 
 _VALUES = TypeAdapter(tuple[MetricValue, ...])
 
@@ -124,6 +128,31 @@ def evaluate_stage(
         seed=seed,
         keep=True,
         label=label or f"evaluation of {model.title}",
+    )
+
+
+def sasrec_quality_stage(resolved: ResolvedRequest, data: Mapping[str, Stage]) -> Stage:
+    """Retain NDCG@10 of SASRec on the task's test part, for all backbones, methods and seeds; loads a float.
+
+    SASRec is the row's of that name at the same scale, with seed 0 for every seed, so that it is trained once.
+    """
+    first = resolved.of_seed(0)
+    sasrec = replace(TrainingStages(first, data).sasrec(), label="sasrec to compare with")
+
+    def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+        test, ranker = prepare_task(inputs, first).split.test.retain, inputs.model("model")
+        histories, label = given_histories(ranker, test), "retain test, SASRec"
+        ranking = decode(ranker, histories, beam=LIST_LENGTH, label=label, progress=context.progress)
+        write_json(folder / VALUES, {"retain_ndcg": mean_ndcg(ranking, test.targets) if len(test) else 0.0})
+
+    return Stage(
+        "sasrec-quality",
+        1,
+        {**resolved.holdout, **resolved.hardware},
+        {**data, "model": sasrec},
+        compute=compute,
+        load=lambda inputs, folder: float(json.loads((folder / VALUES).read_bytes())["retain_ndcg"]),
+        label=SASREC,
     )
 
 

@@ -19,6 +19,7 @@ from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import process_index
+from genrec_unlearn_bench.sids.imported import imported_table
 from genrec_unlearn_bench.sids.table import load_table, save_table
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class TrainingStages:
         # Tokenizers that read texts alone are shared by the suites with and without a holdout, and by backbones:
         # those that read interactions have a configuration type of their own.
         holdout = resolved.holdout if backbone.reads_interactions(config) else {}
+        if resolved.request.sids is not None:
+            return self._imported(resolved.request.sids)
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
             log = context.log()
@@ -68,6 +71,24 @@ class TrainingStages:
             compute=compute,
             load=lambda inputs, folder: load_table(folder),
             seed=seed,
+            keep=True,
+        )
+
+    def _imported(self, path: Path) -> Stage:
+        """IDs of an index file: the same for every seed, encoder and backbone that reads such."""
+        config = self.resolved.sid_config
+
+        def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
+            save_table(imported_table(path, inputs["dataset"], config), folder)
+
+        return Stage(
+            "sids",
+            1,
+            config.model_dump(include={"collision_token", "collision_slack"}),
+            {"dataset": self.data["dataset"]},
+            files={"index": config.index},
+            compute=compute,
+            load=lambda inputs, folder: load_table(folder),
             keep=True,
         )
 
