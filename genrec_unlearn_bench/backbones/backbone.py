@@ -74,6 +74,8 @@ class Backbone(Generic[C, S]):
             recommender, and that stage's settings and name.
         trains_tokenizer: Whether there is such a function, so that the original serves other IDs than ``tokenise``
             returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
+        smoke_limits: Fields of the configuration at smoke scale on other data than the demo, which is small by itself:
+            a model of any data takes at most two minutes on one core.
     """
 
     name: ClassVar[str]
@@ -84,6 +86,7 @@ class Backbone(Generic[C, S]):
     task: ClassVar[str | None] = None
     joint: ClassVar[str | None] = None
     trains_tokenizer: ClassVar[bool] = False
+    smoke_limits: ClassVar[Mapping[str, int]] = {"training.max_steps": 1200}
 
     @classmethod
     def label(cls, config: C, sids: S) -> str:
@@ -142,6 +145,7 @@ class Backbone(Generic[C, S]):
         weights: dict[str, Any] = {"seed": derive(seed, "weights"), "device": device}
         recommender: Recommender = imported(cls.recommender).untrained(own, data.train, sids.freeze(), **weights)
         how: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        progress.limit(config.max_hours)
         if cls.joint:
             recommender, training, stage = imported(cls.joint)(recommender, own, data, sids, **how)
         else:

@@ -90,7 +90,10 @@ def train_jointly(
                 stop = best.stop_after(epoch + 1)
                 if best.stale == 0:
                     kept = copy.deepcopy(tokenizer.model.state_dict())
-                if stop:
+                over = not stop and epoch + 1 < joint.epochs and progress.late
+                if over:
+                    progress.end_early(_STAGE, f"after epoch {epoch + 1} of {joint.epochs}")
+                if stop or over:
                     break
     training.freeze(tokenizer=True)
     best.restore(epoch + 1)
@@ -138,7 +141,9 @@ class JointTraining:
         self.tokenizer, self.config, self.alignment = tokenizer, config.joint, config.alignment
         self.train, self.seed, self.progress, self.processes = train, seed, progress, Processes(device)
         joint = config.joint
-        total = joint.epochs * math.ceil(len(train) / joint.batch_size)
+        # A step takes one batch; all of a pass unless the epoch is cut.
+        steps = math.ceil(len(train) / joint.batch_size)
+        total = joint.epochs * min(steps, joint.epoch_steps or steps)
         warmup = min(joint.warmup_steps, max(total // 10, 1))
         schedule = Schedule("cosine", warmup, total)
         own = Schedule("cosine", warmup // joint.cycle, total // joint.cycle)
@@ -156,7 +161,7 @@ class JointTraining:
         learner = self._tokenizer_learner if tokenizer else self._recommender_learner
         lengths = self.train.history_lengths(self.recommender.history_limit)
         generator = numpy_generator(self.seed, _STAGE, "epoch", number)
-        batches = list(bucketed_batches(lengths, self.config.batch_size, generator))
+        batches = list(bucketed_batches(lengths, self.config.batch_size, generator))[: self.config.epoch_steps]
         # Summed on their device, so that no step waits for them.
         sums: dict[str, Any] = {}
         for rows in batches:
