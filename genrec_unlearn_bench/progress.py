@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+ENDED_EARLY = "ended_early"
+"""What the notes are called that ``Progress.end_early`` leaves."""
 
 NoteValue = str | int | float | bool | None | list[float] | list[int] | list[str]
 
@@ -43,6 +47,7 @@ class Progress:
         diverged: Set once a loss was reported that is not finite.
         work: Folder in which long work may keep what it needs to go on after a kill; None where nobody would come back.
         earlier_seconds: Time of interrupted processes whose work was taken over instead of done again.
+        until: Monotonic time after which the training of a model is ended (``limit``).
         outer: Whatever is shown goes there as well: bars, lines, losses, the stage that is computed.
     """
 
@@ -52,6 +57,7 @@ class Progress:
     diverged: bool = False
     work: Path | None = None
     earlier_seconds: float = 0.0
+    until: float = math.inf
     outer: Progress | None = None
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
@@ -68,6 +74,20 @@ class Progress:
         self.steps.append(StepLog(stage, step, dict(losses)))
         self.diverged = self.diverged or not all(math.isfinite(value) for value in losses.values())
         self.follow(stage, step, losses)
+
+    def limit(self, hours: float | None) -> None:
+        """From now on a training has so many hours; None: as many as it takes."""
+        self.until = math.inf if hours is None else time.monotonic() + 3600 * hours
+
+    @property
+    def late(self) -> bool:
+        """Whether the hours of ``limit`` are over, the time of interrupted processes counted."""
+        return time.monotonic() + self.earlier_seconds >= self.until
+
+    def end_early(self, stage: str, how_far: str) -> None:
+        """Note that a training was ended because it was late, for the result's record."""
+        self.note(f"{stage}.{ENDED_EARLY}", how_far)
+        self.info(f"{stage}: ended by max_hours {how_far}")
 
     def follow(self, stage: str, step: int, losses: Mapping[str, float]) -> None:
         """Losses as they come, for those that show them to somebody."""

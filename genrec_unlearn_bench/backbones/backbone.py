@@ -75,6 +75,8 @@ class Backbone(Generic[C, S]):
         trains_tokenizer: Whether there is such a function, so that the original serves other IDs than ``tokenise``
             returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
         reads_index: Whether semantic IDs of an index file (``SidConfig.index``) can take the place of ``tokenise``.
+        smoke_limits: Fields of the configuration at smoke scale on other data than the demo, which is small by itself:
+            a model of any data takes at most two minutes on one core.
     """
 
     name: ClassVar[str]
@@ -86,6 +88,7 @@ class Backbone(Generic[C, S]):
     joint: ClassVar[str | None] = None
     trains_tokenizer: ClassVar[bool] = False
     reads_index: ClassVar[bool] = True
+    smoke_limits: ClassVar[Mapping[str, int]] = {"training.max_steps": 1200}
 
     @classmethod
     def label(cls, config: C, sids: S) -> str:
@@ -144,6 +147,7 @@ class Backbone(Generic[C, S]):
         weights: dict[str, Any] = {"seed": derive(seed, "weights"), "device": device}
         recommender: Recommender = imported(cls.recommender).untrained(own, data.train, sids.freeze(), **weights)
         how: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        progress.limit(config.max_hours)
         if cls.joint:
             recommender, training, stage = imported(cls.joint)(recommender, own, data, sids, **how)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,8 +24,20 @@ class Scale(StrEnum):
     OFFICIAL = "official"
 
 
+def _absent(value: object) -> bool:
+    return value is None
+
+
+LIMIT: Any = Field(default=None, gt=0, exclude_if=_absent)
+"""A limit that few set: keys and records of configurations without it are as they were before it existed."""
+
+
 class BackboneConfig(StrictModel):
     """Base of a backbone's configuration."""
+
+    max_hours: float | None = LIMIT
+    """Most hours of wall-clock that training one model may take (``--max-hours``). What is ended by it depends on the
+    machine's speed and says so in the record; under this setting every training has a key of its own."""
 
 
 class T5Shape(StrictModel):
@@ -70,10 +82,10 @@ class TrainingConfig(StrictModel):
     """Learning rate after the warm-up: down to 0 at the last step (cosine, linear), TIGER's (inverse-sqrt), or flat."""
     clip: float = Field(default=1.0, gt=0)
     """Largest gradient norm."""
-    evaluations: int = Field(default=10, ge=1)
-    """How often validation NDCG@10 is measured over the whole training."""
+    evaluations: int | None = Field(default=10, ge=1)
+    """How often validation NDCG@10 is measured over the whole training; null: after every pass."""
     patience: int = Field(default=3, ge=1)
-    """Evaluations without a better value before training stops."""
+    """Evaluations without a better value before training stops: passes, where every pass is evaluated."""
     temperature: float = Field(default=1.0, gt=0)
     """Logits are divided by it in the loss: LETTER's ranking temperature; 1 is plain cross-entropy."""
     valid_rows: int = Field(default=1000, ge=1)
@@ -84,13 +96,36 @@ class TrainingConfig(StrictModel):
 
     def steps(self, samples: int) -> int:
         """Most steps that a training on so many samples may take."""
-        all_epochs = self.epochs * math.ceil(samples / self.batch_size)
+        all_epochs = self.epochs * self.steps_per_pass(samples)
         return min(all_epochs, self.max_steps or all_epochs)
 
     def rates(self, total: int) -> Schedule:
         """The learning rate over ``total`` steps, as a share of ``lr``."""
         warmup = round(self.warmup_steps * (total if self.warmup_steps < 1 else 1))
         return Schedule(self.schedule, min(warmup, max(total // 10, 1)), total)
+
+    def steps_per_pass(self, samples: int) -> int:
+        """Steps that one pass over so many samples takes."""
+        return math.ceil(samples / self.batch_size)
+
+    def evaluation_steps(self, samples: int) -> int:
+        """Steps from one evaluation to the next."""
+        if self.evaluations is None:
+            return self.steps_per_pass(samples)
+        return math.ceil(self.steps(samples) / self.evaluations)
+
+    def budget(self, samples: int) -> str:
+        """What a training on so many samples may take, for people."""
+        total, each = self.steps(samples), self.steps_per_pass(samples)
+        stale = self.patience * self.evaluation_steps(samples) / each
+        return (
+            f"at most {total / each:.3g} passes over {samples:,} samples ({total:,} steps of {self.batch_size}); "
+            f"ends once validation NDCG@10 has not risen for {stale:.3g} passes"
+        )
+
+
+BY_PASSES: dict[str, Any] = {"evaluations": None, "patience": 5, "valid_rows": 5000}
+"""When ``small`` stops training: five passes over the data without a better validation NDCG@10."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +173,10 @@ class SasRecConfig(StrictModel):
     """Epochs without a better validation NDCG@10 before training stops."""
     valid_rows: int = Field(default=5000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
+    max_scores: int | None = LIMIT
+    """Most scores (targets times items of the softmax) that the training may compute."""
+    max_hours: float | None = LIMIT
+    """As ``BackboneConfig.max_hours``."""
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
@@ -153,3 +192,5 @@ SASREC_PRESETS = {
     "official": SasRecConfig(epochs=200, patience=20),
 }
 """SASRec as a reference row, by scale."""
+SASREC_SMOKE_SCORES = 8_000_000_000
+"""``SasRecConfig.max_scores`` at smoke scale on other data than the demo: 6 passes over Amazon Toys."""

@@ -197,7 +197,13 @@ def train_network(
     """
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=config.weight_decay, betas=_BETAS)
     lengths = np.asarray((sequences[0] != PAD).sum(axis=1), dtype=np.int64)
-    best, stale, kept = -1.0, 0, copy.deepcopy(network.state_dict())
+    best, stale, kept, left = -1.0, 0, copy.deepcopy(network.state_dict()), float(config.max_scores or "inf")
+    count = int((sequences[1] != PAD).sum())
+    progress.info(
+        f"sasrec: at most {min(config.epochs, left / count / len(seen)):.3g} passes over {count:,} targets; ends once "
+        f"validation NDCG@10 has not risen for {config.patience} passes"
+    )
+    progress.limit(config.max_hours)
     with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
             network.train()
@@ -214,6 +220,9 @@ def train_network(
                 torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimiser.step()
                 total += float(loss.detach()) * len(rows)
+                left -= len(wanted) * len(seen)
+                if left <= 0:
+                    break
             score = validate()
             progress.log("sasrec", epoch, {"loss": total / len(lengths), "ndcg@10": score})
             if progress.diverged:
@@ -222,7 +231,10 @@ def train_network(
             if score > best:
                 best, stale, kept = score, 0, copy.deepcopy(network.state_dict())
                 progress.note("sasrec.best_epoch", epoch)
-            if stale >= config.patience:
+            if stale >= config.patience or left <= 0:
+                break
+            if progress.late and epoch < config.epochs:
+                progress.end_early("sasrec", f"after pass {epoch} of {config.epochs}")
                 break
     network.load_state_dict(kept)
     network.eval()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from genrec_unlearn_bench.backbones.backbone import Backbone
-from genrec_unlearn_bench.backbones.config import BackboneConfig, T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.config import BY_PASSES, BackboneConfig, T5Shape, TrainingConfig
 from genrec_unlearn_bench.sids.config import SID_PRESETS, SidConfig
 
 
@@ -34,7 +34,7 @@ TIGER_PRESETS = {
     ),
     "small": TigerConfig(
         shape=T5Shape(d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
-        training=TrainingConfig(epochs=40, max_steps=1500, warmup_steps=150, evaluations=8),
+        training=TrainingConfig(epochs=40, warmup_steps=150, **BY_PASSES),
     ),
     "paper": TigerConfig(
         shape=T5Shape(),

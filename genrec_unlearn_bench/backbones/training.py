@@ -245,7 +245,8 @@ class _Loop:
         stage, progress, processes = best.stage, best.progress, best.processes
         total = config.steps(len(self.task.lengths))
         schedule = config.rates(total)
-        every = math.ceil(total / config.evaluations)
+        every = config.evaluation_steps(len(self.task.lengths))
+        progress.info(f"{stage}: {config.budget(len(self.task.lengths))}")
         logged, began, cost = len(progress.steps), time.monotonic(), 0.0
         written = began
         place = self._resumed(total)
@@ -259,9 +260,12 @@ class _Loop:
                 progress.log(stage, step, {"loss": float(processes.mean(loss))})
             step += 1
             stopped = progress.diverged
-            if not stopped and (step % every == 0 or step == total):
+            over = progress.until < math.inf and processes.agree(progress.late)
+            if not stopped and (step % every == 0 or step == total or over):
                 stopped = best.stop_after(step)
-            finished, now = stopped or step == total, time.monotonic()
+            if over and not stopped and step < total:
+                progress.end_early(stage, f"after step {step} of {total}")
+            finished, now = stopped or over or step == total, time.monotonic()
             late = minutes is not None and now - began >= 60 * minutes
             # The end itself needs a snapshot only where the caller trains in several calls.
             due = minutes is not None if finished else now - written >= max(SECONDS_BETWEEN, WRITING * cost)

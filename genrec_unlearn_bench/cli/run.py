@@ -44,6 +44,7 @@ def run(
     set_backbone: options.SetBackbone = None,
     set_sid: options.SetSid = None,
     set_measure: options.SetMeasure = None,
+    max_hours: options.MaxHours = None,
     ruleset: options.Ruleset = "default",
     tuned_dir: options.TunedDir = Path("tuned"),
     oracle_seeds: options.OracleSeeds = 1,
@@ -77,7 +78,7 @@ def run(
         encoder=encoder,
         device=device,
         threads=threads,
-        **changed_fields(set_, set_backbone, set_sid, set_measure),
+        **changed_fields(set_, set_backbone, set_sid, set_measure, max_hours),
         ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
         tuned_dir=tuned_dir,
         **more,
@@ -120,11 +121,13 @@ def changed_fields(
     backbone: Sequence[str] | None,
     sid: Sequence[str] | None,
     measure: Sequence[str] | None = None,
+    max_hours: float | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Fields of a request from ``--set``, ``--set-backbone``, ``--set-sid`` and ``--set-measure``."""
+    """Fields of a request from ``--set``, ``--set-backbone``, ``--set-sid``, ``--set-measure`` and ``--max-hours``."""
+    limit = {} if max_hours is None else {"max_hours": max_hours}
     return {
         "method_set": overrides(method or []),
-        "backbone_set": overrides(backbone or [], where="--set-backbone"),
+        "backbone_set": overrides(backbone or [], where="--set-backbone") | limit,
         "sid_set": overrides(sid or [], where="--set-sid"),
         "measure_set": overrides(measure or [], where="--set-measure"),
     }
@@ -174,6 +177,8 @@ def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
         console.print(f"  {name}, seed {cell.seed}: {done.folder}", soft_wrap=True)
     for why in sorted({why for record in records if (why := weak_original(record.original_over_sasrec))}):
         console.print(f"weak original: {why}, so that it says little about unlearning")
+    for name, far in {name: far for record in records for name, far in record.ended_early.items()}.items():
+        console.print(f"ended early: {name} {far}")
     if any(record.measuring for record in records):
         console.print("beyond the core: bench leaderboard --layout attack")
     if any(record.cell.requests > 1 for record in records):

@@ -45,6 +45,7 @@ def tune(
     set_: Set = None,
     set_backbone: options.SetBackbone = None,
     set_sid: options.SetSid = None,
+    max_hours: options.MaxHours = None,
     tuned_dir: TunedDir = Path("tuned"),
     fixed: Fixed = None,
     cache_dir: options.CacheDir = None,
@@ -67,7 +68,7 @@ def tune(
         encoder=encoder,
         device=device,
         threads=threads,
-        **changed_fields(set_, set_backbone, set_sid),
+        **changed_fields(set_, set_backbone, set_sid, max_hours=max_hours),
     )
     backbones, methods = expand_names(shared, named(backbone), named(method))
     runs = [shared.model_copy(update={"backbone": one, "method": name}) for one in backbones for name in methods]

@@ -158,7 +158,10 @@ def can_download(dataset: str, data_dir: Path | None) -> bool:
 
 
 class Costs:
-    """Estimates: medians of stored stages of the same name and configuration, the seed left aside."""
+    """Estimates: medians of stored stages of the same name and configuration, the seed left aside.
+
+    Those made from a dataset itself are compared on the same dataset: a training's steps follow its size.
+    """
 
     def __init__(self, store: StageStore) -> None:
         self._store = store
@@ -185,10 +188,10 @@ class Costs:
 
 
 def _config(recipe: Mapping[str, Any]) -> str:
-    """The configuration of a stage without its seed, to compare by."""
+    """The configuration of a stage without its seed, and its dataset, to compare by."""
     config = recipe.get("config")
     plain = {name: value for name, value in config.items() if name != "seed"} if isinstance(config, dict) else config
-    return json.dumps(plain, sort_keys=True)
+    return json.dumps([plain, recipe.get("inputs", {}).get("dataset")], sort_keys=True)
 
 
 def _share(cells: Sequence[PlannedCell], costs: Costs) -> Plan:

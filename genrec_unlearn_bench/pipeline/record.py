@@ -114,6 +114,9 @@ class RunRecord(StrictModel):
     """Packages whose version was not the one that the suite's lock names -> the lock's version."""
     cost: Cost
     diverged: bool = False
+    ended_early: dict[str, str] = Field(default_factory=dict)
+    """Trainings behind the result that ``max_hours`` ended before their own rule did -> how far they were. Their
+    weights depend on the machine's speed: a repetition gives other numbers."""
     metrics: tuple[MetricValue, ...]
     measuring: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Configurations of the measurements beyond the core, by name."""

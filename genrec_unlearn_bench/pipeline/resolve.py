@@ -118,6 +118,11 @@ class ResolvedRequest:
         return self.request.seed
 
     @property
+    def bounded(self) -> bool:
+        """Whether no model may take long whatever the data: at smoke scale, where they are not the demo's."""
+        return self.scale is Scale.SMOKE and self.task.dataset != DEMO
+
+    @property
     def hardware(self) -> dict[str, str]:
         """Device kind and precision, for keys: numbers differ between CPU and GPU, not between two GPUs' indices."""
         kind = self.device.partition(":")[0]
@@ -209,6 +214,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
     suite = find_suite(request.suite, request.measure)
     encoder = request.encoder or ("tfidf" if of_demo or scale in (Scale.SMOKE, Scale.SMALL) else LARGE_ENCODER)
     device = resolve_device(request.device)
+    limits = backbone.smoke_limits if scale is Scale.SMOKE and not of_demo else {}
     if request.shadows:
         _check_shadows(request, suite)
     return ResolvedRequest(
@@ -217,7 +223,7 @@ def _original(request: RunRequest, catalogue: Catalogue) -> ResolvedRequest:
         dataset=find_dataset(task.dataset, request.data_dir),
         scale=scale,
         backbone=backbone,
-        backbone_config=changed(backbone.presets[scale], request.backbone_set, where="--set-backbone"),
+        backbone_config=changed(backbone.presets[scale], {**limits, **request.backbone_set}, where="--set-backbone"),
         sid_config=_sid_config(request, backbone, scale),
         entry=catalogue.method("original"),
         method=None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
+from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
@@ -38,7 +39,7 @@ from genrec_unlearn_bench.pipeline.stages.evaluate import SASREC, Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import SKIPPED
-from genrec_unlearn_bench.progress import Progress, process_index
+from genrec_unlearn_bench.progress import ENDED_EARLY, Progress, process_index
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task
@@ -179,6 +180,8 @@ def _stream_metrics(resolved: ResolvedRequest, inputs: Inputs, prepared: Prepare
     return stream_metrics(stream, [*scores, own], seconds, before=before, cost=cost, fixed=False)
 
 
+EARLY = "max_hours ended the training of {} {}: its weights depend on the machine's speed"
+
 FREE_ROWS = ("original", "popularity", "sasrec")
 """Rows that forget nothing, so that they cost nothing; the retrained rows cost their training."""
 
@@ -212,6 +215,7 @@ def build_record(
     """The record of one run, from the inputs of its stage ``result``."""
     scores: Scores = inputs["scores of row"]
     notes = read_notes(inputs.stored("row").path)
+    ended_early = dict(_ended_early(inputs))
     return RunRecord(
         protocol_version=PROTOCOL_VERSION,
         suite_version=__version__,
@@ -234,6 +238,7 @@ def build_record(
         off_lock={package: locked for package, (_, locked) in version_mismatches().items()},
         cost=cost,
         diverged=bool(notes["diverged"]) or scores.per_user is None,
+        ended_early=ended_early,
         metrics=metrics,
         measuring={name: config.model_dump(mode="json") for name, config in resolved.measuring.items()},
         holdout=prepared.holdout.digest if prepared.holdout is not None else "",
@@ -241,7 +246,7 @@ def build_record(
         report=notes["notes"],
         per_user_digest=file_digest(scores.per_user) if scores.per_user is not None else "",
         command=resolved.request.command(),
-        notes=tuple(_notes(resolved, prepared, scores)),
+        notes=(*_notes(resolved, prepared, scores), *(EARLY.format(*each) for each in ended_early.items())),
     )
 
 
@@ -253,6 +258,17 @@ def _original_over_sasrec(inputs: Inputs) -> float | None:
     found = (one.value for one in inputs["scores of original"].values if (one.metric, one.group, one.beam) == wanted)
     own = next(found, None)
     return None if own is None else own / best
+
+
+def _ended_early(inputs: Inputs) -> Iterable[tuple[str, str]]:
+    """The trainings that ``max_hours`` ended, and how far they were."""
+    for stage in topological(inputs.stage.inputs.values()):
+        config = stage.config.get("config")
+        if isinstance(config, BackboneConfig | SasRecConfig) and config.max_hours is not None:
+            found = inputs.context.find(stage)
+            notes = read_notes(found.path)["notes"] if found else {ENDED_EARLY: "unknown: it is gone from the store"}
+            if far := [text for name, text in notes.items() if name.endswith(ENDED_EARLY)]:
+                yield stage.title, ", ".join(far)
 
 
 def _stage_refs(inputs: Inputs) -> Iterable[StageRef]:

@@ -20,7 +20,17 @@ _GAPS = ("gap.", "gapz.")
 _CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
 _RECORD = (
     *("key", "protocol_version", "suite_version", "created", "dataset_digest", "task_digest", "method_digest"),
-    *("encoder", "environment", "diverged", "command", "notes", "per_user_digest", "holdout", "original_over_sasrec"),
+    *(
+        "encoder",
+        "environment",
+        "diverged",
+        "ended_early",
+        "command",
+        "notes",
+        "per_user_digest",
+        "holdout",
+        "original_over_sasrec",
+    ),
 )
 """Fields of a ``Result`` that are those of the record and its cell."""
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -89,6 +99,7 @@ class Result:
     encoder: str
     environment: Environment
     diverged: bool
+    ended_early: Mapping[str, str]
     values: Mapping[Measure, float | None]
     examples: Mapping[Measure, int]
     command: str

@@ -121,6 +121,15 @@ class Facts:
         """Rows with diverged runs, their number, and how many runs there are."""
         return self._short(lambda _, row: (len(row.diverged), len(row.results)), lambda n, _: n > 0)
 
+    @property
+    def ended_early(self) -> tuple[Short, ...]:
+        """Rows with runs behind which a training was ended by ``max_hours``, and their number."""
+
+        def count(_: Block, row: Row) -> tuple[int, int]:
+            return sum(bool(result.ended_early) for result in row.results.values()), len(row.results)
+
+        return self._short(count, lambda n, _: n > 0)
+
     def _short(
         self, counts: Callable[[Block, Row], tuple[int, int]], wanted: Callable[[int, int], bool]
     ) -> tuple[Short, ...]:
@@ -359,6 +368,7 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
         "fewer": list(map(place, found.fewer)),
         "fewer_rows": {label for short in found.fewer for label in short.labels},
         "diverged": list(map(place, found.diverged)),
+        "ended_early": list(map(place, found.ended_early)),
     }
     text = _environment().get_template(template).render(given | context)
     parts = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))

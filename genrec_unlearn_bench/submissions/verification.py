@@ -119,6 +119,7 @@ def verify(bundle: Bundle, *, claims: bool = True) -> Verification:
         self_reported |= {value.metric for value in result.record.metrics} - again
     _run("ranks", faults, bundle, ranks)
     notices = [f"diverged, shown as such and never ranked: {r.place}" for r in bundle.results if r.record.diverged]
+    notices += [f"a training was ended by max_hours: {r.place}" for r in bundle.results if r.record.ended_early]
     unknown = [task for task in bundle.manifests if known_manifest(bundle, task) is None]
     notices += [f"the task {task} has no known manifest: nobody else has submitted results of it" for task in unknown]
     outcome = Verification(

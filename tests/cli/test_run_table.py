@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from genrec_unlearn_bench.cli.run import COLUMNS, number, run_table
+from genrec_unlearn_bench.cli.run import COLUMNS, _draw, number, run_table
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 
 
 def drawn(records: list[RunRecord], width: int = 120) -> str:
@@ -53,6 +55,15 @@ def test_what_was_not_measured_is_a_dash_and_a_diverged_run_says_so(record_of: C
     text = drawn([record_of("original", {("hr@10", Group.FORGET): None}), record_of("mine", diverged=True)])
     assert "–" in text
     assert "mine (diverged)" in text
+
+
+def test_what_max_hours_ended_is_said_below_the_table(record_of: Callable[..., RunRecord]) -> None:
+    early = {"original": "after step 800 of 6000"}
+    console = Console(width=200, record=True, file=io.StringIO())
+    _draw(
+        [FinishedRun(record_of(name, ended_early=early), Path("results")) for name in ("original", "npo")], 10, console
+    )
+    assert console.export_text().count("ended early: original after step 800 of 6000") == 1
 
 
 def test_several_seeds_get_a_mean(record_of: Callable[..., RunRecord]) -> None:

@@ -91,6 +91,14 @@ def test_costs_are_medians_of_the_same_stage_and_configuration(tmp_path: Path) -
     assert sum(job.seconds is None for job in found.jobs) == 2
 
 
+def test_a_training_is_estimated_from_the_same_dataset_alone(tmp_path: Path) -> None:
+    """Its passes are the configuration's, its steps the data's."""
+    run_all(grid_of(tmp_path / "results", rows=("original",)), LightBuilder(), StageStore(tmp_path / "cache"))
+    cells = grid_of(tmp_path / "results", tasks=("demo-price", "toys-price"), rows=("filter", "npo"), seeds=2)
+    jobs = [job for job in plan(cells, tmp_path / "cache").jobs if job.until == "original"]
+    assert {job.request.task: job.seconds is not None for job in jobs} == {"demo-price": True, "toys-price": False}
+
+
 def test_a_result_made_from_something_else_is_not_done_and_the_difference_is_explained(tmp_path: Path) -> None:
     cells = grid_of(tmp_path / "results", rows=("original", "filter"))
     run_all(cells, LightBuilder(), StageStore(tmp_path / "cache"))

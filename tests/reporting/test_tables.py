@@ -7,6 +7,7 @@ import pytest
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
+from genrec_unlearn_bench.reporting.sentences import latex_notes, notes
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.boards import VARIANTS, make_records, make_synthetic_board, make_synthetic_tables
 from tests.reporting.planting import board_of, plant, rows
@@ -63,6 +64,16 @@ def test_a_diverged_run_is_said_with_its_task_and_number() -> None:
     table = make_synthetic_tables("main")[0]
     told = {line.label: line.diverged for section in table.sections for line in section.lines if line.diverged}
     assert told == {"grad-ascent": ("industrial-brand (1 of 5)",)}
+
+
+def test_runs_whose_training_was_ended_early_are_named_below_the_table() -> None:
+    early = {"ended_early": {"original": "after step 8 of 60"}}
+    whole = rows(original=[0.3, 0.3], tracer=[0.1, 0.1])
+    [table], [others] = main(whole, plant("npo", {"forget:hr@10": [0.1, 0.2]}, **early)), main(whole)
+    [text] = [text for text in notes(table) if "max_hours" in text]
+    assert text.endswith("as max_hours ended it: npo on industrial-brand with tiger (2 of 2).")
+    assert [text for text in latex_notes(table) if "max" in text and "hours" in text]
+    assert not any("max_hours" in text for text in notes(others))
 
 
 def test_lines_are_references_and_then_methods_by_name() -> None:

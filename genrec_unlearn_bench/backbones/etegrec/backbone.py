@@ -7,12 +7,21 @@ the official code and what does not, with reasons, is in ``docs/backbones.md``.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.backbone import Backbone, TrainingData
-from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig, Schedule, T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.config import (
+    BY_PASSES,
+    LIMIT,
+    BackboneConfig,
+    SasRecConfig,
+    Schedule,
+    T5Shape,
+    TrainingConfig,
+)
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.progress import Progress
@@ -81,6 +90,8 @@ class JointConfig(StrictModel):
     """Cycles without a better validation NDCG@10 before this stage ends."""
     valid_rows: int = Field(default=5000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
+    epoch_steps: int | None = LIMIT
+    """Most steps of an epoch; what is left of its pass is left out."""
 
     @model_validator(mode="after")
     def _whole_cycles(self) -> JointConfig:
@@ -90,7 +101,8 @@ class JointConfig(StrictModel):
 
     def rates(self, rows: int) -> tuple[Schedule, Schedule]:
         """Learning rates of recommender and tokenizer on so many train rows, as shares of their peaks by own steps."""
-        total = self.epochs * math.ceil(rows / self.batch_size)
+        steps = math.ceil(rows / self.batch_size)
+        total = self.epochs * min(steps, self.epoch_steps or steps)
         warmup = min(self.warmup_steps, max(total // 10, 1))
         return Schedule("cosine", warmup, total), Schedule("cosine", warmup // self.cycle, total // self.cycle)
 
@@ -148,16 +160,15 @@ PRESETS = {
             lr=5e-3, weight_decay=0.05, batch_size=128, epochs=7, warmup_steps=60, evaluations=4, valid_rows=400
         ),
     ),
-    # About 78 steps an epoch on Industrial: 8 recommender epochs in turns, 8 more on the frozen codes, as many steps as
-    # TIGER's small preset takes.
+    # The recommender's passes: 12 in turns and 12 more on the frozen codes, or 24 alone.
     "small": EtegrecConfig(
         shape=T5Shape(d_model=128, d_kv=32, d_ff=512, layers=2, heads=4, history_limit=10),
         initial_deviation=0.1,
         joint=JointConfig(
-            epochs=16, warm_epoch=4, batch_size=256, lr_recommender=2e-3, warmup_steps=150, patience=4, valid_rows=1000
+            epochs=24, warm_epoch=4, batch_size=256, lr_recommender=2e-3, warmup_steps=150, patience=5, valid_rows=5000
         ),
-        second=TrainingConfig(lr=1e-3, weight_decay=0.05, epochs=8, warmup_steps=0, evaluations=8),
-        alone=TrainingConfig(lr=2e-3, weight_decay=0.05, epochs=16, warmup_steps=150, evaluations=8),
+        second=TrainingConfig(lr=1e-3, weight_decay=0.05, epochs=12, warmup_steps=0, **BY_PASSES),
+        alone=TrainingConfig(lr=2e-3, weight_decay=0.05, epochs=24, warmup_steps=150, **BY_PASSES),
     ),
     # TRACER names no sizes of ETEGRec's recommender: the official ones.
     "paper": _DEFAULT,
@@ -210,6 +221,11 @@ class Etegrec(Backbone[EtegrecConfig, EtegrecSidConfig]):
     joint = "genrec_unlearn_bench.backbones.etegrec.joint:train_jointly"
     trains_tokenizer = True
     reads_index = False
+    smoke_limits: ClassVar[Mapping[str, int]] = {
+        "joint.epoch_steps": 100,
+        "second.max_steps": 500,
+        "alone.max_steps": 900,
+    }
 
     @classmethod
     def capabilities(cls, config: EtegrecConfig, sids: EtegrecSidConfig) -> frozenset[Capability]:

@@ -89,7 +89,10 @@ def train_jointly(
                 stop = best.stop_after(epoch + 1)
                 if best.stale == 0:
                     kept = copy.deepcopy(tokenizer.model.state_dict())
-                if stop:
+                over = not stop and epoch + 1 < joint.epochs and progress.late
+                if over:
+                    progress.end_early(_STAGE, f"after epoch {epoch + 1} of {joint.epochs}")
+                if stop or over:
                     break
     training.freeze(tokenizer=True)
     best.restore(epoch + 1)
@@ -153,7 +156,7 @@ class JointTraining:
         learner = self._tokenizer_learner if tokenizer else self._recommender_learner
         lengths = self.train.history_lengths(self.recommender.history_limit)
         generator = numpy_generator(self.seed, _STAGE, "epoch", number)
-        batches = list(bucketed_batches(lengths, self.config.batch_size, generator))
+        batches = list(bucketed_batches(lengths, self.config.batch_size, generator))[: self.config.epoch_steps]
         # Summed on their device, so that no step waits for them.
         sums: dict[str, Any] = {}
 

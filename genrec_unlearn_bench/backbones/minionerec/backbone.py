@@ -7,12 +7,13 @@ those of concept items out, and the titles that remain are scrubbed. Deviations:
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.backbones.backbone import Backbone
-from genrec_unlearn_bench.backbones.config import BackboneConfig, TrainingConfig
+from genrec_unlearn_bench.backbones.config import BY_PASSES, BackboneConfig, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import UsageError
@@ -158,7 +159,7 @@ PRESETS = {
     "small": MiniOneRecConfig(
         network=NetworkShape(hidden=128, ffn=384, layers=3, heads=4, groups=2),
         dropout=0.1,
-        training=TrainingConfig(lr=2e-3, batch_size=64, epochs=16, warmup_steps=80, evaluations=8, patience=2),
+        training=TrainingConfig(lr=2e-3, batch_size=64, epochs=20, warmup_steps=80, **BY_PASSES),
     ),
     "paper": MiniOneRecConfig(
         checkpoint=_PAPER,
@@ -213,6 +214,7 @@ class MiniOneRec(Backbone[MiniOneRecConfig, SidConfig]):
     Config = MiniOneRecConfig
     presets = PRESETS
     sid_presets = _SIDS
+    smoke_limits: ClassVar[Mapping[str, int]] = {"training.max_steps": 1800}
 
     @classmethod
     def label(cls, config: MiniOneRecConfig, sids: SidConfig) -> str:

@@ -7,9 +7,9 @@ those that are left; ``retrain-full`` makes the IDs anew as well. Deviations: do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,8 +56,7 @@ PRESETS = {
     "small": P5Config(
         shape=TIGER_PRESETS["small"].shape,
         separator=False,
-        # A prompt's own words make a step half as long again as TIGER's, so there are fewer.
-        training=TrainingConfig(epochs=40, max_steps=1200, warmup_steps=120, evaluations=8),
+        training=TIGER_PRESETS["small"].training,
     ),
     # TRACER's paper gives P5-SID no settings of its own: its tokenizer's grid, and the family's text model.
     "paper": P5Config(
@@ -135,6 +134,8 @@ class P5Sid(Backbone[P5Config, P5SidConfig]):
     presets = PRESETS
     sid_presets = _SIDS
     reads_index = False
+    # A prompt's own words make a step half as long again as TIGER's.
+    smoke_limits: ClassVar[Mapping[str, int]] = {"training.max_steps": 900}
 
     @classmethod
     def label(cls, config: P5Config, sids: P5SidConfig) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import SASREC_PRESETS
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, SASREC_SMOKE_SCORES
 from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
@@ -95,7 +95,12 @@ class TrainingStages:
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
         """SASRec: a reference row, and the item vectors that LETTER and ETEGRec build on."""
         resolved = self.resolved
+        limits = {
+            "max_scores": SASREC_SMOKE_SCORES if resolved.bounded else None,
+            "max_hours": resolved.backbone_config.max_hours,
+        }
         chosen = config or SASREC_PRESETS[resolved.scale.value]
+        chosen = chosen.model_copy(update={name: value for name, value in limits.items() if value is not None})
         seed, device = resolved.seed, resolved.device
 
         def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
