@@ -1,4 +1,4 @@
-"""``bench doctor``: is this installation able to run, and with what? Changes nothing."""
+"""``bench doctor``: is this installation able to run, with what, how fast and how exactly? Changes nothing."""
 
 from __future__ import annotations
 
@@ -6,26 +6,65 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, sheet
+from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.data.catalogue import datasets
 from genrec_unlearn_bench.data.locate import is_local
-from genrec_unlearn_bench.errors import BenchError
+from genrec_unlearn_bench.errors import BenchError, UsageError
+from genrec_unlearn_bench.progress_display import progressing
 
 Findings = Iterator[tuple[str, str, str]]
 """Subject, state (``ok``, ``note`` or ``fault``) and a text about one thing that runs need."""
 
+LOGITS, LISTS = 1e-3, 0.99
+"""Most that float32 may differ between devices by rounding: in logits, and in the share of equal lists."""
+
 
 def doctor(
+    run: Annotated[
+        bool, Option("--run", help="Train, unlearn and attack on a device; compare it with the CPU.")
+    ] = False,
+    device: options.Device = "auto",
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
 ) -> Output:
-    """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault."""
+    """Look at versions, threads, devices, disk, cache, data and encoders; exit code 1 if something is at fault.
+
+    With --run: a few minutes of training, TRACER and relearning attacks on the demo. Speed, peak memory and number
+    formats; what a repetition changes (noise); what the CPU makes of the same weights (cpu) and training (cpu_trained).
+    """
+    if run:
+        return _on_device(device)
+    if device != "auto":
+        raise UsageError("--device is for --run", hint=f"bench doctor --device {device} --run")
     parts = (_versions(), _machine(), _storage(options.cache_root(cache_dir)), _data(data_dir), _encoders())
     found = [finding for part in parts for finding in part]
     content = [dict(zip(("subject", "state", "says"), one, strict=True)) for one in found]
     return Output(content, [sheet(found)], exit_code=int(any(state == "fault" for _, state, _ in found)))
+
+
+def _on_device(device: str) -> Output:
+    from genrec_unlearn_bench.contract.device import check_device
+    from genrec_unlearn_bench.pipeline.environment import default_threads, describe, resolve_device
+
+    device = resolve_device(device)
+    environment = describe(device, threads=default_threads())
+    with progressing() as progress:
+        found = [{"check": one["check"], "state": _state(one), **one} for one in check_device(device, progress)]
+    content = {"environment": environment.model_dump(mode="json"), "checks": found}
+    view = {"checks": {one["check"]: {name: one[name] for name in one if name != "check"} for one in found}}
+    shown = card(f"{device}: {environment.device_name}, {environment.threads} threads", content, view=view)
+    return Output(content, shown.parts, exit_code=int(any(one["state"] == "fault" for one in found)))
+
+
+def _state(found: dict[str, Any]) -> str:
+    if "error" in found:
+        return "fault"
+    return "ok" if found.get("cpu_logits", 0) <= LOGITS and found.get("cpu_lists", 1) >= LISTS else "note"
 
 
 def _versions() -> Findings:

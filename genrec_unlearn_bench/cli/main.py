@@ -87,6 +87,7 @@ bench cache gc --results-dir results
 bench cache gc --older-than 30 --yes
 bench cache verify
 bench doctor
+bench doctor --device cuda --run
 """
 """For the end of each verb's help."""
 

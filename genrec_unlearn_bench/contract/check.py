@@ -233,14 +233,14 @@ def reduced_fields(method: str, config: type[MethodConfig]) -> dict[str, Any]:
     return {**dict.fromkeys(epochs, 1), **SETTINGS.get(method, {})}
 
 
-def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Limit every length in a configuration to ``MAX_LENGTHS``."""
+def shortened(content: Mapping[str, Any], lengths: Mapping[str, int] = MAX_LENGTHS) -> dict[str, Any]:
+    """Limit the numbers in a configuration to those of their names in ``lengths``."""
 
     def limited(name: str, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return shortened(value)
+            return shortened(value, lengths)
         if name == "max_steps":  # It may be null: no limit.
-            return MAX_LENGTHS[name]
-        return min(value, MAX_LENGTHS.get(name, value)) if isinstance(value, int) else value
+            return lengths[name]
+        return min(value, lengths.get(name, value)) if isinstance(value, int | float) else value
 
     return {name: limited(name, value) for name, value in content.items()}

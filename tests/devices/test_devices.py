@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
+from genrec_unlearn_bench.backbones.minionerec.backbone import MiniOneRec
 from genrec_unlearn_bench.backbones.t5 import T5Recommender
 from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.backbones.transformer import memory_shares
@@ -25,6 +27,7 @@ from genrec_unlearn_bench.sids.config import LetterSidConfig
 from genrec_unlearn_bench.sids.letter import LetterTerms
 from genrec_unlearn_bench.sids.rqvae import RqVae, sinkhorn_codes
 from tests import planted
+from tests.backbones.checkpoints import qwen_folder
 from tests.devices.simulated import Simulated, simulated_gpus
 from tests.pipeline.conftest import Bench
 
@@ -153,3 +156,34 @@ def test_every_backbone_runs_a_cell_with_tracer(tmp_path: Path, gpus: None, back
     )
     assert run.record.environment.device == "cuda:1"
     assert all(value.value is None or value.value >= 0 for value in run.record.metrics if value.metric == "hr@10")
+
+
+@pytest.mark.slow
+def test_the_full_suite_is_measured_there(tmp_path: Path, gpus: None) -> None:
+    """All five measurements, on models in bfloat16's rounding: probes, membership, quantisation, attacks …"""
+    fields: dict[str, Any] = {"suite": "full", "device": "cuda:1", "measure_set": {"relearning.steps": (0, 5)}}
+    run = Bench(tmp_path).run("tracer", **fields)
+    found = {value.metric.partition(".")[0] for value in run.record.metrics if value.value is not None}
+    assert {"probing", "membership", "forget-quality", "quantisation", "relearning"} <= found, sorted(found)
+
+
+@pytest.mark.slow
+def test_adapters_are_trained_and_unlearned_there(tmp_path: Path, gpus: None) -> None:
+    """A checkpoint with bfloat16 blocks; adapters, embedding and head are float32 and stay so."""
+    fields = MiniOneRec.presets["smoke"].model_dump() | {
+        "checkpoint": str(qwen_folder(tmp_path / "qwen")),
+        "lora": {"rank": 2, "alpha": 4},
+        "precision": "bfloat16",
+    }
+    fields["training"] |= {"weight_decay": 0.0}
+    fields = shortened(fields)
+    run = Bench(tmp_path).run("tracer", backbone="mor", scale="smoke", device="cuda:1", backbone_set=fields)
+    assert run.record.environment.device == "cuda:1"
+    (folder,) = {
+        path.parent for path in (tmp_path / "cache").rglob("unlearned/**/*.safetensors") if path.parent.name == "model"
+    }
+    types = {name: str(value.dtype) for path in folder.glob("*.safetensors") for name, value in load_file(path).items()}
+    floats = {name for name, kind in types.items() if kind == "torch.float32"}
+    assert any("lora_" in name for name in floats)
+    assert any("embed_tokens" in name for name in floats)
+    assert all(kind == "torch.bfloat16" for name, kind in types.items() if "base_layer" in name)

@@ -9,6 +9,7 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 
 from genrec_unlearn_bench.backbones.minionerec.backbone import LoraShape
+from genrec_unlearn_bench.backbones.minionerec.recommender import serving_weights
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from tests.backbones.checkpoints import qwen_folder
@@ -98,6 +99,24 @@ def test_a_saved_model_with_adapters_needs_nothing_but_its_folder(tmp_path: Path
     assert np.array_equal(again.recommend(histories(), 5).items, model.recommend(histories(), 5).items)
     learned = {name for name, parameter in again.module.named_parameters() if parameter.requires_grad}
     assert learned == {name for name, parameter in model.module.named_parameters() if parameter.requires_grad}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@torch.no_grad()
+def test_the_head_beside_adapters_stays_in_float32_in_training_and_serving(tmp_path: Path, tied: bool) -> None:
+    """A head that is rounded to bfloat16 gives other probabilities, and tied ones."""
+    model = pretrained(tmp_path / "qwen", tied=tied, lora=LORA, precision="bfloat16")
+    shaken(model, "lora_")
+    shaken(model, "lm_head" if not tied else "embed_tokens")
+    blocks = {parameter.dtype for name, parameter in model.module.named_parameters() if "base_layer" in name}
+    assert (model.model.lm_head.weight.dtype, blocks) == (torch.float32, {torch.bfloat16})
+    assert serving_weights(model.model).head(torch.ones(1, 32)).dtype == torch.float32
+    served = model.recommend(histories(), 10, exact=True)
+    for items, values in zip(served.items, served.log_probs, strict=True):
+        assert len(np.unique(values)) == len(np.unique(model.sids.codes[items], axis=0)), "only equal SIDs tie"
+    model.model.lm_head.weight.data = model.model.lm_head.weight.bfloat16().float()
+    rounded = model.recommend(histories(), 10, exact=True)
+    assert not np.array_equal(rounded.log_probs, served.log_probs)
 
 
 def test_checkpointed_gradients_are_plain_ones(tmp_path: Path) -> None:
