@@ -78,13 +78,8 @@ def reproduce(
                 f"a run is repeated as it was, and {' and '.join(one for one in given if given[one])} would change it",
                 hint="leave that out; another run is made with bench run",
             )
-        settings = {
-            **shared,
-            "method": method,
-            "encoder": encoder,
-            "sids": sids,
-            "device": None if device == "auto" else device,
-        }
+        shared["device"] = None if device == "auto" else device
+        settings = {**shared, "method": method, "encoder": encoder, "sids": sids}
         return _repeat(Path(name), cache_dir, settings, sandbox=sandbox)
     reference = reproduction.find_reference(name)
     if minutes == 0:

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.pipeline.stages.data import data_stages
-from genrec_unlearn_bench.pipeline.stages.evaluate import (
-    SASREC,
-    evaluate_stage,
-    measurement_stages,
-    sasrec_quality_stage,
-)
+from genrec_unlearn_bench.pipeline.stages.evaluate import SASREC, evaluate_stage, measurement_stages, sasrec_stage
 from genrec_unlearn_bench.pipeline.stages.shadows import shadow_stage
 from genrec_unlearn_bench.pipeline.stages.stream import stream_stages
 from genrec_unlearn_bench.pipeline.stages.train import MODEL, TrainingStages
@@ -71,7 +66,7 @@ def build_result(
     for role, model in models.items():
         inputs[f"scores of {role}"] = shared(role, evaluate_stage, resolved, data, sids, model)
     if resolved.with_sasrec:
-        inputs[SASREC] = shared(SASREC, sasrec_quality_stage, resolved, data)
+        inputs[SASREC] = shared(SASREC, sasrec_stage, resolved, data)
     own = resolved.entry.name == "retrain-full"
     inputs["scores of row"] = evaluate_stage(resolved, data, sids, row, own_tokenizer=own, label="evaluation")
     inputs |= steps

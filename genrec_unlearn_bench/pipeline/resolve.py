@@ -190,9 +190,7 @@ def resolve(
     if method is not None:
         _check_method(method, before)
     if entry.name == "retrain-full" and before.sid_config.index:
-        what = (
-            "the row 'retrain-full' makes semantic IDs anew without the concept, and those of a file stay as they are"
-        )
+        what = "the row 'retrain-full' makes semantic IDs anew without the concept, and those of a file stay"
         raise CapabilityMissing(what, where=str(request.sids), hint="leave the row out; 'retrain' keeps the IDs")
     return replace(
         before,

@@ -117,7 +117,9 @@ def table_bytes(table: pd.DataFrame) -> bytes:
 def record_text(record: RunRecord) -> str:
     """The record as JSON: indented, one metric a line, absent parts of a metric left out."""
     content = record.model_dump(mode="json")
-    content = {name: part for name, part in content.items() if part or name not in _OF_SOME_RECORDS}
+    # null says that SASRec was not trained; records older than the field stay as they are.
+    absent = {*_OF_SOME_RECORDS, *({"original_over_sasrec"} - record.model_fields_set)}
+    content = {name: part for name, part in content.items() if part or name not in absent}
     if record.cell.requests == 1:
         del content["cell"]["requests"]
     rows = [

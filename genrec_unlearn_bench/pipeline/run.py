@@ -256,8 +256,7 @@ def _original_over_sasrec(inputs: Inputs) -> float | None:
         return None
     wanted = ("ndcg@10", Group.RETAIN, 10)
     found = (one.value for one in inputs["scores of original"].values if (one.metric, one.group, one.beam) == wanted)
-    own = next(found, None)
-    return None if own is None else own / best
+    return None if (own := next(found, None)) is None else own / best
 
 
 def _ended_early(inputs: Inputs) -> Iterable[tuple[str, str]]:

@@ -54,8 +54,7 @@ class PublishedReference(StrictModel):
     """Who published it, where, and how we know."""
     dataset: str
     index: str
-    """Role of the dataset's file with the published semantic IDs (usually ``index``), so that no tokenizer is
-    trained."""
+    """Role of the dataset's file with the published semantic IDs, so that no tokenizer is trained."""
     config: dict[str, Any]
     """Network and training: fields of TIGER's configuration (T5 over SID tokens)."""
     beam: int = Field(ge=1)

@@ -181,11 +181,8 @@ def check_features(features: FloatArray, fit: BoolArray) -> None:
             hint="choose another text encoder, or a lower rate `sasrec.lr` where they are SASRec's",
         )
     if not features.any():
-        raise DataFault(
-            "the items have no texts that semantic IDs could be made from",
-            hint="take IDs that were made already (--sids path/to/index.json), or --backbone etegrec, which makes them "
-            "from interactions",
-        )
+        hint = "read semantic IDs from a file (--sids index.json), or take --backbone etegrec, which needs no texts"
+        raise DataFault("the items have no texts that semantic IDs could be made from", hint=hint)
     if int(fit.sum()) < 2:
         raise DataFault(
             f"semantic IDs need at least two items to be fitted on, and there are {int(fit.sum())}",

@@ -117,6 +117,7 @@ def test_older_records_keep_their_bytes_and_newer_ones_say_more() -> None:
     text = path.read_text(encoding="utf-8")
     record = RunRecord.model_validate_json(text)
     assert record_text(record) == text
+    assert '"original_over_sasrec": null' in record_text(RunRecord(**dict(record) | {"original_over_sasrec": None}))
     more = record.model_copy(update={"off_lock": {"torch": "2.13.0"}, "arithmetic": {"torch_blas": "mkl"}})
     assert json.loads(record_text(more))["off_lock"] == {"torch": "2.13.0"}
     assert RunRecord.model_validate_json(record_text(more)) == more

@@ -131,7 +131,7 @@ def evaluate_stage(
     )
 
 
-def sasrec_quality_stage(resolved: ResolvedRequest, data: Mapping[str, Stage]) -> Stage:
+def sasrec_stage(resolved: ResolvedRequest, data: Mapping[str, Stage]) -> Stage:
     """Retain NDCG@10 of SASRec on the task's test part, for all backbones, methods and seeds; loads a float.
 
     SASRec is the row's of that name at the same scale, with seed 0 for every seed, so that it is trained once.
