@@ -24,11 +24,7 @@ class Scale(StrEnum):
     OFFICIAL = "official"
 
 
-def _absent(value: object) -> bool:
-    return value is None
-
-
-LIMIT: Any = Field(default=None, gt=0, exclude_if=_absent)
+LIMIT: Any = Field(default=None, gt=0, exclude_if=lambda value: value is None)
 """A limit that few set: keys and records of configurations without it are as they were before it existed."""
 
 
@@ -186,4 +182,4 @@ SASREC_PRESETS = {
 }
 """SASRec as a reference row, by scale."""
 SASREC_SMOKE_SCORES = 8_000_000_000
-"""``SasRecConfig.max_scores`` at smoke scale on other data than the demo: 6 passes over Amazon Toys, a minute on one core."""
+"""``SasRecConfig.max_scores`` at smoke scale on other data than the demo: 6 passes over Amazon Toys."""
