@@ -24,11 +24,7 @@ class Scale(StrEnum):
     OFFICIAL = "official"
 
 
-def _absent(value: object) -> bool:
-    return value is None
-
-
-LIMIT: Any = Field(default=None, gt=0, exclude_if=_absent)
+LIMIT: Any = Field(default=None, gt=0, exclude_if=lambda value: value is None)
 """A limit that few set: keys and records of configurations without it are as they were before it existed."""
 
 

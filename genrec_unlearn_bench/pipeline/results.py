@@ -46,7 +46,7 @@ MEASUREMENTS = "measurements"
 _KEY_DIGITS = 10
 """Digits of the key in a folder's name."""
 
-_OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock")
+_OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock", "ended_early")
 """Fields that are left out where a record has nothing to say about them: so older ones keep their bytes."""
 
 

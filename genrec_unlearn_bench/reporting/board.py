@@ -81,6 +81,11 @@ class Row:
         return tuple(seed for seed, result in self.results.items() if result.diverged)
 
     @property
+    def ended_early(self) -> tuple[int, ...]:
+        """Seeds of runs behind which ``max_hours`` ended a training."""
+        return tuple(seed for seed, result in self.results.items() if result.ended_early)
+
+    @property
     def first(self) -> Result:
         """Any of its results, for what they all share."""
         return next(iter(self.results.values()))

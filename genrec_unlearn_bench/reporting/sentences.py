@@ -116,19 +116,9 @@ class Facts:
         """Rows that lack seeds which others of their block have."""
         return self._short(lambda block, row: (len(row.results), len(block.seeds)), lambda n, of: n < of)
 
-    @property
-    def diverged(self) -> tuple[Short, ...]:
-        """Rows with diverged runs, their number, and how many runs there are."""
-        return self._short(lambda _, row: (len(row.diverged), len(row.results)), lambda n, _: n > 0)
-
-    @property
-    def ended_early(self) -> tuple[Short, ...]:
-        """Rows with runs behind which a training was ended by ``max_hours``, and their number."""
-
-        def count(_: Block, row: Row) -> tuple[int, int]:
-            return sum(bool(result.ended_early) for result in row.results.values()), len(row.results)
-
-        return self._short(count, lambda n, _: n > 0)
+    def marked(self, by: str) -> tuple[Short, ...]:
+        """Rows with runs that ``Row.diverged`` or ``Row.ended_early`` names, their number, and that of all runs."""
+        return self._short(lambda _, row: (len(getattr(row, by)), len(row.results)), lambda n, _: n > 0)
 
     def _short(
         self, counts: Callable[[Block, Row], tuple[int, int]], wanted: Callable[[int, int], bool]
@@ -367,8 +357,7 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
         "protocol": found.protocol,
         "fewer": list(map(place, found.fewer)),
         "fewer_rows": {label for short in found.fewer for label in short.labels},
-        "diverged": list(map(place, found.diverged)),
-        "ended_early": list(map(place, found.ended_early)),
+        **{mark: list(map(place, found.marked(mark))) for mark in ("diverged", "ended_early")},
     }
     text = _environment().get_template(template).render(given | context)
     parts = (" ".join(part.split()) for part in re.split(r"\n\s*\n", text))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.run import _ended_early
 from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, by_title
 from genrec_unlearn_bench.reporting.results import result_of
@@ -18,8 +20,13 @@ PATIENT = {**TINY, "max_hours": 24}
 FAR = "after step 1 of 57"
 
 
+def run(bench: Bench, **changes: Any) -> FinishedRun:
+    """The original, its results beside those of other tests."""
+    return bench.run("original", results_dir=bench.root / "limited", **changes)
+
+
 def test_what_the_hours_ended_is_marked_and_never_taken_for_whole(trained: Bench) -> None:
-    done = trained.run("filter", backbone_set=HURRIED)
+    done = run(trained, backbone_set=HURRIED)
     record = done.record
     assert {"original", "retrain"} <= set(trained.told.computed), "none of the whole models was taken"
     assert set(record.ended_early) == {"original", "retrain"}, "both by the same rule"
@@ -27,16 +34,16 @@ def test_what_the_hours_ended_is_marked_and_never_taken_for_whole(trained: Bench
     assert f"max_hours ended the training of original {FAR}: its weights depend on the machine's speed" in record.notes
     assert "max_hours=1e-09" in record.command
     assert record.backbone_config["max_hours"] == 1e-9
-    assert result_of(record, folder=done.folder, root=trained.results).ended_early == record.ended_early
+    assert result_of(record, folder=done.folder, root=done.folder).ended_early == record.ended_early
     # The unhurried cell is as it was: its stages are there, and its record says nothing.
-    whole = trained.run("filter").record
+    whole = run(trained).record
     assert not {"original", "retrain"} & set(trained.told.computed)
     assert not whole.ended_early
     assert "max_hours" not in whole.backbone_config, "and its record and keys are those of before"
 
 
 def test_a_limit_that_is_not_reached_marks_nothing_and_changes_no_number(trained: Bench) -> None:
-    patient, whole = trained.run("filter", backbone_set=PATIENT).record, trained.run("filter").record
+    patient, whole = run(trained, backbone_set=PATIENT).record, run(trained).record
     assert not patient.ended_early
     clocks = ("cost.",)
     assert [v for v in patient.metrics if not v.metric.startswith(clocks)] == [

@@ -95,10 +95,8 @@ class TrainingStages:
     def sasrec(self, config: SasRecConfig | None = None) -> Stage:
         """SASRec: a reference row, and the item vectors that LETTER and ETEGRec build on."""
         resolved = self.resolved
-        limits = {
-            "max_scores": SASREC_SMOKE_SCORES if resolved.bounded else None,
-            "max_hours": resolved.backbone_config.max_hours,
-        }
+        scores = SASREC_SMOKE_SCORES if resolved.bounded else None
+        limits = {"max_scores": scores, "max_hours": resolved.backbone_config.max_hours}
         chosen = config or SASREC_PRESETS[resolved.scale.value]
         chosen = chosen.model_copy(update={name: value for name, value in limits.items() if value is not None})
         seed, device = resolved.seed, resolved.device
