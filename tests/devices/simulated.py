@@ -77,6 +77,9 @@ class Simulated(Tensor):
     def cpu(self, *_: Any, **__: Any) -> Tensor:
         return self.to("cpu")
 
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:  # type: ignore[override]
+        return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.place)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) not in memo:
             made: Tensor = self.detach().clone()
