@@ -24,6 +24,9 @@ aten = torch.ops.aten
 COPIES = {aten._to_copy.default, aten.copy_.default, aten._foreach_copy_.default}
 INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index.Tensor}
 
+MOVES: list[bool] = []
+"""Not empty while ``Tensor.to`` moves a tensor."""
+
 
 class Simulated(Tensor):
     """A tensor that says it lies on a GPU; ``held`` is its CPU tensor."""
@@ -65,10 +68,17 @@ class Simulated(Tensor):
             device = torch.device("cuda", torch.cuda.current_device())
         if not copy and device == self.place and dtype in (None, self.dtype):
             return self
-        return aten._to_copy.default(self, dtype=dtype or self.dtype, device=device)
+        MOVES.append(True)
+        try:
+            return aten._to_copy.default(self, dtype=dtype or self.dtype, device=device)
+        finally:
+            MOVES.pop()
 
     def cpu(self, *_: Any, **__: Any) -> Tensor:
         return self.to("cpu")
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:  # type: ignore[override]
+        return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.place)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) not in memo:
@@ -117,8 +127,8 @@ def computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if named is not None and named.type == "cuda" and named.index is None:
         named = torch.device("cuda", torch.cuda.current_device())
     place = common_device(func, args, kwargs)
-    # C++ code names the device that the wrapper really lies on where it means that of its input.
-    moves = func is aten._to_copy.default and torch._C._current_graph_task_id() == -1
+    # C++ code (a norm in bfloat16, say) names the device that the wrapper really lies on where it means its input's.
+    moves = func is aten._to_copy.default and bool(MOVES)
     if named is not None and (named.type == "cuda" or place.type == "cpu" or moves):
         place = named
     wrappers: dict[int, Simulated] = {}
