@@ -67,6 +67,7 @@ def run(
 
     check_beam(beam)
     more: dict[str, Any] = {"oracle_seeds": oracle_seeds, "sasrec": sasrec, "requests": requests, "shadows": shadows}
+    more |= {"tuned_dir": tuned_dir, "results_dir": results_dir}
     shared = RunRequest(
         task=task,
         method="original",
@@ -80,9 +81,7 @@ def run(
         threads=threads,
         **changed_fields(set_, set_backbone, set_sid, set_measure, max_hours),
         ruleset=cast("RulesetName", one_of("ruleset", ruleset, get_args(RulesetName))),
-        tuned_dir=tuned_dir,
         **more,
-        results_dir=results_dir,
     )
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
     with open_store(cache_dir) as (store, progress):
