@@ -176,7 +176,8 @@ def test_three_interrupts_in_a_row_end_with_130(world: World) -> None:
     while time.monotonic() < until and "deaf" not in world.log("stubborn"):
         time.sleep(0.05)
     began = time.monotonic()
-    for _ in range(3):
+    # On a busy machine several pending signals are one, so there may be more of them than three.
+    while sweep.poll() is None and time.monotonic() - began < 30:
         os.killpg(sweep.pid, signal.SIGINT)
         time.sleep(0.2)
     assert sweep.wait(30) == 130
