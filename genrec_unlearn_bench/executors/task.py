@@ -147,11 +147,6 @@ def perform(given: Assignment) -> JobState:
 
 
 def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: StageStore) -> WorkResult:
-    from threadpoolctl import threadpool_limits
-
-    if "torch" in sys.modules:
-        # Brings its own OpenMP, which threadpoolctl counts only once it is loaded.
-        import sklearn.utils  # noqa: F401
     job, board = given.job, folder.facts().tensorboard
     followed = tensorboard(progress, Path(board) if board else None, job.name)
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
@@ -159,7 +154,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
     module, _, name = given.work.partition(":")
     work = getattr(importlib.import_module(module), name) if module else run_job
-    with threadpool_limits(limits=threads), followed as reporting:
+    with followed as reporting:
         result: WorkResult = work(own, store, reporting)
     return result
 

@@ -70,7 +70,10 @@ def default_threads() -> int:
 def determinism(threads: int) -> Iterator[None]:
     """Deterministic kernels where torch has them, a fixed number of threads, and an untouched global generator; kernels
     of a GPU without a deterministic form only warn."""
+    # scikit-learn brings an OpenMP of its own, which threadpoolctl counts only once it is loaded.
+    import sklearn.utils  # noqa: F401
     import torch
+    from threadpoolctl import threadpool_limits
 
     # cuBLAS reads it when its first handle is made; without it deterministic matrix products are refused.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -82,7 +85,8 @@ def determinism(threads: int) -> Iterator[None]:
     # Filling fresh memory only guards against reading it uninitialised, and costs time.
     memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
-        with generators_kept():
+        # Sums of BLAS depend on the number of threads in their last bits, as torch's do.
+        with threadpool_limits(threads), generators_kept():
             yield
     finally:
         torch.set_num_threads(before)
