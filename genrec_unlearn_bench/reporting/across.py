@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan
 from typing import Literal
 
@@ -60,6 +61,7 @@ class Across:
         return critical_difference(self.found, sorted(place.label for place in self.standings), form, alpha=self.alpha)
 
 
+@lru_cache(maxsize=1)
 def across(analysis: Analysis) -> tuple[Across, ...]:
     """Every primary measure over the blocks of every regime, ruleset and scale, most blocks first."""
     out: list[Across] = []

@@ -127,7 +127,7 @@ def _content(board: Board, protocol: StatisticsProtocol, baseline: str | None) -
     for name, layout in layouts(protocol.suite_protocol).items():
         if name not in OFFLINE:
             with suppress(DataMissing):
-                tables += make_tables(board, layout, protocol, baseline=baseline)
+                tables += make_tables(board, layout, protocol, beam=None, baseline=baseline)
     content: dict[str, Any] = {"blocks": [], "left_out": board.left_out, "across": [], "reported": None}
     if tables:
         content = document(tables, across=across(tables[0].analysis), brief=True)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
@@ -136,6 +136,7 @@ class Table:
         return tuple(dict.fromkeys(column.top for column in self.columns))
 
 
+@lru_cache(maxsize=1)  # The page begins with the tables of the call that it is made for.
 def make_tables(
     board: Board, layout: Layout, protocol: StatisticsProtocol, *, beam: int | None = None, baseline: str | None = None
 ) -> tuple[Table, ...]:
