@@ -239,7 +239,6 @@ def sections() -> dict[str, list[str]]:
     kept = {"retain": "retain", "near": "retain-near"}
     cosines = {"cos_soft_start": "cos, soft start", "cos_soft_end": "soft end", "cos_end": "end"}
     out = {"all-methods": method_table(points), "cells": missing_text(recorded)}
-    out["count"] = [f"On Industrial it is not yet told: {out['cells'][0]}"] if len(out["cells"]) > 1 else out["cells"]
     levels: list[str] = []
     for world, rows in planted.items():
         arms = {row: found for row, found in rows.items() if row in {"original", "retrain", *ARMS}}

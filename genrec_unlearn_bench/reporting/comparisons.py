@@ -142,7 +142,7 @@ def _notes(
 ) -> tuple[str, ...]:
     out = []
     if len(shared) < protocol.seeds:
-        out.append(f"The rows share {len(shared)} seeds; the protocol asks for {protocol.seeds}.")
+        out.append(f"The rows share {counted(len(shared), 'seed')}; the protocol asks for {protocol.seeds}.")
     for row in rows:
         if row.diverged:
             seeds = ", ".join(map(str, row.diverged))

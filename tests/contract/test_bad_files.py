@@ -61,7 +61,7 @@ BAD_FILES = {
     ),
     "no default": (("default=0.01, ge=0", "ge=0"), "config-default", "size: Field required"),
     "a default without JSON": (("default=0.01, ge=0", "default=math.inf, ge=0"), "config-default", "no canonical form"),
-    "a trial it does not take": (("size=(0.01, 0.1)", "size=(-1.0,)"), "search-space", "search: size: Input should be greater"),
+    "a trial it does not take": (("size=(0.01, 0.1)", "size=(-1.0,)"), "search-space", "size: Input should be greater"),
     "a trial of no field": (("size=(0.01, 0.1)", "sise=(0.1,)"), "search-space", "did you mean 'size'"),
     "a variant of no field": (('{"size": 0.1}}', '{"sise": 0.1}}'), "variants", "did you mean 'size'"),
     "a list of needs": (

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "genrec_unlearn_bench"
 
 ORCHESTRATION = ("cli", "pipeline", "store", "grid", "executors", "tuning")
 MOST_FILES_OF_A_RUN = 20
-MOST_LINES, MOST_FILES = 53_500, 310
+MOST_LINES, MOST_FILES = 48_000, 310
 
 TRACED = """
 import sys
