@@ -123,44 +123,25 @@ class FeedForward(torch.autograd.Function):
 
 
 class Attention(torch.autograd.Function):
-    """x + drop(O drop(softmax(q k / s + b)) v), where q, k and v are of n, the normed x, or k and v of a memory."""
+    """x + drop(O drop(softmax(s q k + b)) v), where q, k and v are of n, the normed x, or k and v of a memory."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        memory: Tensor | None,
-        norm: Tensor,
-        epsilon: float,
-        own: Tensor,
-        other: Tensor | None,
-        bias: Tensor | None,
-        out: Tensor,
-        positions: Tensor | None,
-        mask: Tensor | None,
-        rotary: tuple[Tensor, Tensor] | None,
-        heads: int,
-        scaling: float,
-        p: float,
-        p_scores: float,
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, memory: Any, norm: Any, own: Any, other: Any, bias: Any, *rest: Any) -> Tensor:
+        """Of ``x`` [B, S, D] and ``memory`` [B, S', D], unnormed, or None where keys and values are of x.
+
+        ``own`` [.., D] are the weights of q, k and v, or of q alone with a memory, and ``other`` then those of k and v;
+        ``bias`` is for ``own``. The rest: ``out`` [D, H d]; ``positions`` [1, H, S, S'], added to the scores; ``mask``,
+        bool and True where a position may be seen, or added to the scores, broadcast to [B, H, S, S']; ``rotary``,
+        cosines and sines [B or 1, S, d]; the norm's epsilon, H, the factor s, and the rates of dropout of the output
+        and of the probabilities. None stands for what there is not.
         """
-        Args:
-            x: [B, S, D].
-            memory: [B, S', D], unnormed, where keys and values are not of x.
-            own: [.., D] weights of q, k and v, or of q alone with a memory; ``bias`` is theirs.
-            other: Weights of k and v with a memory.
-            out: [D, H d].
-            positions: [1, H, S, S'] added to the scores.
-            mask: Bool, True where a position may be seen, or added to the scores; broadcast to [B, H, S, S'].
-            rotary: Cosines and sines [B or 1, S, d].
-        """
+        out, positions, mask, rotary, epsilon, heads, scaling, p, p_scores = rest
         width = out.shape[1] // heads
         scale = _scale(x, epsilon)
         normed = (x * scale).mul_(norm)
         parts = product(normed, own, bias)
-        rest = parts[..., heads * width :] if other is None else product(memory, other)  # type: ignore[arg-type]
-        q, k, v = (_by_head(part, width) for part in (parts[..., : heads * width], *rest.chunk(2, -1)))
+        other_parts = parts[..., heads * width :] if other is None else product(memory, other)
+        q, k, v = (_by_head(part, width) for part in (parts[..., : heads * width], *other_parts.chunk(2, -1)))
         if rotary is not None:
             q, k = _rotated(q, *rotary), _rotated(k, *rotary)
         if scaling != 1.0:
@@ -212,13 +193,13 @@ class Attention(torch.autograd.Function):
         else:
             of_own_parts, of_rest = _joined(of_q), _joined(of_k, of_v)
             of_memory = product(of_rest, other.t()) if needs[1] else None
-            of_other = weight_gradient(memory, of_rest) if needs[5] else None
+            of_other = weight_gradient(memory, of_rest) if needs[4] else None
         of_x, of_norm = _through_norm(x, norm, scale, product(of_own_parts, own.t()), gradient)
-        of_own = weight_gradient(normed, of_own_parts) if needs[4] else None
-        of_bias = of_own_parts.flatten(0, -2).sum(0) if needs[6] else None
-        of_out_weight = weight_gradient(mixed, of_out) if needs[7] else None
-        of_positions = of_scores.sum(0, keepdim=True) if needs[8] else None
-        return of_x, of_memory, of_norm, None, of_own, of_other, of_bias, of_out_weight, of_positions, *[None] * 6
+        of_own = weight_gradient(normed, of_own_parts) if needs[3] else None
+        of_bias = of_own_parts.flatten(0, -2).sum(0) if needs[5] else None
+        of_out_weight = weight_gradient(mixed, of_out) if needs[6] else None
+        of_positions = of_scores.sum(0, keepdim=True) if needs[7] else None
+        return of_x, of_memory, of_norm, of_own, of_other, of_bias, of_out_weight, of_positions, *[None] * 7
 
 
 def _scale(x: Tensor, epsilon: float) -> Tensor:

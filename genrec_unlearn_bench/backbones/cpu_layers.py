@@ -134,23 +134,9 @@ class CpuT5Attention(nn.Module):
         first = torch.cat(weights) if key_value_states is None else weights[0]
         second = None if key_value_states is None else torch.cat(weights[1:])
         rates = (self.dropout.p, own.dropout) if self.training else (0.0, 0.0)
-        norm, out = self.layer_norm, own.o.weight
-        states = Attention.apply(  # type: ignore[no-untyped-call]
-            hidden_states,
-            key_value_states,
-            norm.weight,
-            norm.variance_epsilon,
-            first,
-            second,
-            None,
-            out,
-            position_bias,
-            attention_mask,
-            None,
-            own.n_heads,
-            1.0,
-            *rates,
-        )
+        parts = (hidden_states, key_value_states, self.layer_norm.weight, first, second, None, own.o.weight)
+        settings = (attention_mask, None, self.layer_norm.variance_epsilon, own.n_heads, 1.0, *rates)
+        states = Attention.apply(*parts, position_bias, *settings)  # type: ignore[no-untyped-call]
         return states, position_bias, None
 
 
@@ -187,27 +173,16 @@ class CpuQwenBlock(nn.Module):
             result: Tensor = super().forward(hidden_states, **given, **kept, **options)
             return result
         norm, rate = self.input_layernorm, own.attention_dropout if self.training else 0.0
-        states: Tensor = Attention.apply(  # type: ignore[no-untyped-call]
-            hidden_states,
-            None,
-            norm.weight,
-            norm.variance_epsilon,
-            torch.cat([part.weight for part in projections]),
-            None,
-            torch.cat([part.bias for part in projections]),
-            own.o_proj.weight,
-            None,
-            attention_mask,
-            position_embeddings,
-            own.config.num_attention_heads,
-            own.scaling,
-            0.0,
-            rate,
-        )
+        weights = torch.cat([part.weight for part in projections])
+        biases = torch.cat([part.bias for part in projections])
+        given_parts = (hidden_states, None, norm.weight, weights, None, biases, own.o_proj.weight, None)
+        shape = (norm.variance_epsilon, own.config.num_attention_heads, own.scaling)
+        settings = (attention_mask, position_embeddings, *shape, 0.0, rate)
+        states: Tensor = Attention.apply(*given_parts, *settings)  # type: ignore[no-untyped-call]
         if read is not None and own.layer_idx == own.config.num_hidden_layers - 1:
             states = states.flatten(0, 1).index_select(0, read)
-        weights = (mlp.up_proj.weight, mlp.gate_proj.weight, mlp.down_proj.weight)
-        return _feed_forward(states, self.post_attention_layernorm, *weights, 0.0)
+        wide, gate, narrow = mlp.up_proj.weight, mlp.gate_proj.weight, mlp.down_proj.weight
+        return _feed_forward(states, self.post_attention_layernorm, wide, gate, narrow, 0.0)
 
 
 _BLOCKS: dict[str, type[nn.Module]] = {
