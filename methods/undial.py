@@ -59,10 +59,7 @@ class Undial(UnlearningMethod[UndialConfig]):
 
     name = "undial"
     Config = UndialConfig
-    variants: ClassVar[Variants] = {
-        "undial-alone": {"alpha": 0.0},
-        "undial-trie": {"trie": True},
-    }
+    variants: ClassVar[Variants] = {"undial-alone": {"alpha": 0.0}, "undial-trie": {"trie": True}}
     variant_search: ClassVar[Mapping[str, Search]] = {"undial-alone": Search(gamma=None)}
 
     def unlearn(self, recommender: Recommender, request: ForgetRequest, progress: Progress) -> Recommender:

@@ -198,10 +198,7 @@ def _tested(
 def method_table(scores: Iterable[Score]) -> list[str]:
     """Every row at seed 0, where all were run: served / exposed forget HR@1, and retain / near NDCG@10, by world."""
     found = by_world(score for score in scores if score.seed == 0)
-    lines = [
-        f"| row | {' | '.join(f'{world}: forget | kept' for world in found)} |",
-        f"|---|{'---|---|' * len(found)}",
-    ]
+    lines = [f"| row | {' | '.join(f'{world}: forget | kept' for world in found)} |", f"|---|{'---|---|' * len(found)}"]
     for row in ordered({row for rows in found.values() for row in rows}):
         cells = [f"`{row}`"]
         for rows in found.values():

@@ -86,6 +86,9 @@ class TrainingConfig(StrictModel):
     """Logits are divided by it in the loss: LETTER's ranking temperature; 1 is plain cross-entropy."""
     valid_rows: int = Field(default=1000, ge=1)
     """Validation examples used for early stopping (a seeded sample)."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products in training on a CPU (``cpu_kernels.bfloat16_products``): bfloat16 is faster where the processor has
+    AVX512-BF16 or AMX, and slower elsewhere. CUDA trains in bfloat16 either way; unlearning on a CPU is in float32."""
     rows_at_once: int | None = Field(default=None, ge=1)
     """Micro-batch size: less memory, the same gradient (micro-batches weigh by their terms). None takes next items in
     micro-batches that fit a CPU's caches, and everything else at once."""

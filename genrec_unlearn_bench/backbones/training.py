@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genrec_unlearn_bench.backbones.config import TrainingConfig
+from genrec_unlearn_bench.backbones.cpu_kernels import bfloat16_products
 from genrec_unlearn_bench.backbones.distributed import Processes, Shards, clip_gradients, is_split, sharding_wanted
 from genrec_unlearn_bench.backbones.early_stopping import EarlyStopping, learned, validation_sample
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput
@@ -309,9 +310,10 @@ class _Loop:
         self.optimizer.zero_grad()
         total = torch.zeros((), device=accelerator.device)
         for part, weight in micro_batches(rows, self.task, self._at_once(rows), processes.index, processes.number):
-            with accelerator.autocast():
-                loss = self.task.loss(part) * weight
-            accelerator.backward(loss)
+            with bfloat16_products(self.config.precision == "bfloat16"):
+                with accelerator.autocast():
+                    loss = self.task.loss(part) * weight
+                accelerator.backward(loss)
             total += loss.detach()
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         processes.average_gradients(parameters)

@@ -35,10 +35,7 @@ DryRun = Annotated[bool, Option("--dry-run", help="Show the jobs in their order,
 ExecutorName = Annotated[str, Option("--executor", help="local or slurm.")]
 Processes = Annotated[int | None, Option(help="Jobs at a time here (default: as cores allow).", min=1)]
 Memory = Annotated[int | None, Option(help="Memory for all jobs together, in MiB (default: all).", min=1)]
-Only = Annotated[
-    list[str] | None,
-    Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN"),
-]
+Only = Annotated[list[str] | None, Option(help="Only cells of such names: '*/tracer/*'; several.", metavar="PATTERN")]
 Minutes = Annotated[float | None, Option(help="Begin no job later than this.", min=0.0)]
 SlurmFile = Annotated[
     Path | None,

@@ -112,12 +112,7 @@ class ItemColumns:
         # Equal values are kept once: a catalogue has few different lists of categories.
         self._seen: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def add(
-        self,
-        item_id: str,
-        attributes: Mapping[str, object] | None = None,
-        **fields: object,
-    ) -> None:
+    def add(self, item_id: str, attributes: Mapping[str, object] | None = None, **fields: object) -> None:
         """Append an item whose id is not there yet; all items have the same attributes.
 
         Fields (title, description, brand, price, categories, text) may be strings, numbers, nested lists of them, or

@@ -27,11 +27,7 @@ T = TypeVar("T")
 
 
 def build_result(
-    resolved: ResolvedRequest,
-    memo: Memo | None = None,
-    *,
-    progress: Progress | None = None,
-    download: bool = True,
+    resolved: ResolvedRequest, memo: Memo | None = None, *, progress: Progress | None = None, download: bool = True
 ) -> Stage:
     """The stage ``result`` of a cell, whose key is that of the run's record, on top of all others.
 

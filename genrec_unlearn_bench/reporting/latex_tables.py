@@ -79,10 +79,7 @@ def render_latex(tables: Sequence[Table], *, standalone: bool = False) -> str:
     if not standalone:
         return template("fragment.tex").render(packages=PACKAGES, floats=floats)
     return template("document.tex").render(
-        packages=PACKAGES,
-        floats=floats,
-        paragraph=statistics_paragraph(tables),
-        bibliography=bibliography(tables).text,
+        packages=PACKAGES, floats=floats, paragraph=statistics_paragraph(tables), bibliography=bibliography(tables).text
     )
 
 

@@ -202,10 +202,7 @@ def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
 
 
 def _tables(
-    blocks: Sequence[BlockAnalysis],
-    shown: Sequence[tuple[str, Measure]],
-    layout: Layout,
-    analysis: Analysis,
+    blocks: Sequence[BlockAnalysis], shown: Sequence[tuple[str, Measure]], layout: Layout, analysis: Analysis
 ) -> Iterator[Table]:
     """The tables of one regime, ruleset and scale, of the measures shown with their heads."""
     tasks = list(dict.fromkeys(_task(block) for block in blocks))

@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from genrec_unlearn_bench.backbones import cpu_layers, t5
+from genrec_unlearn_bench.backbones import cpu_kernels, cpu_layers, t5
+from genrec_unlearn_bench.backbones.config import TrainingConfig
 from genrec_unlearn_bench.backbones.cpu_layers import CpuDropout, CpuLinear, use_cpu_kernels
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
-from genrec_unlearn_bench.backbones.recommender import Recommender
-from genrec_unlearn_bench.backbones.training import cross_entropy
+from genrec_unlearn_bench.backbones.minionerec.training import PrefixChains
+from genrec_unlearn_bench.backbones.training import NextItem, cross_entropy, train_recommender
+from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.unlearning.anatomy import anatomy
 from tests import small
 
 
@@ -74,9 +78,10 @@ def test_dropout_keeps_the_share_and_the_expectation() -> None:
     assert not torch.equal(layer(ones), first)
     kept = first > 0
     assert float(kept.float().mean()) == pytest.approx(0.7, abs=0.004)
-    # Neighbours, which share a word, are independent.
-    assert float((kept[:, :-1] & kept[:, 1:]).float().mean()) == pytest.approx(0.49, abs=0.004)
-    torch.testing.assert_close(first.unique(), torch.tensor([0.0, 1 / 0.7]))
+    # Neighbours, of which four share a word, are independent.
+    for apart in (1, 2, 3, 4):
+        assert float((kept[:, :-apart] & kept[:, apart:]).float().mean()) == pytest.approx(0.49, abs=0.004)
+    torch.testing.assert_close(first.unique(), torch.tensor([0.0, 65536 / (65536 - 19661)]))
     assert torch.equal(layer.eval()(ones), ones)
 
 
@@ -123,5 +128,91 @@ def test_a_model_learns_as_with_ordinary_layers(family: str, monkeypatch: pytest
     assert (one.items == two.items).all()
 
 
-def _made(family: str) -> Recommender:
-    return small.t5() if family == "t5" else small.causal()
+@pytest.mark.parametrize("family", ["t5", "causal"])
+def test_dropout_and_its_gradients_are_those_of_transformers(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In training, with the same mask for the same shape on both sides; rows of several lengths, so with padding."""
+
+    def mask(shape: torch.Size, p: float) -> Tensor:
+        drawn = torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape)))
+        return (drawn >= p).float() / (1 - p)
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, dropout_p: float, **given: Any) -> Tensor:
+        scores = query @ key.transpose(2, 3) * given["scale"]
+        if given["is_causal"]:
+            attn_mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril()
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            scores = scores.masked_fill(~attn_mask, -torch.inf)
+        elif attn_mask is not None:
+            scores = scores + attn_mask
+        return scores.softmax(-1) * mask(scores.shape, dropout_p) @ value
+
+    for place in (cpu_kernels, cpu_layers):
+        monkeypatch.setattr(place, "dropout_mask", mask)
+    monkeypatch.setattr(cpu_kernels, "_factor", lambda p: 1 / (1 - p))
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", attention)
+    found: list[list[Tensor]] = []
+    examples = small.small_request(users=30).train.retain
+    for whole in (True, False):
+        model = _made(family, dropout=0.25)
+        task = NextItem(model, examples) if family == "t5" else PrefixChains(model, examples)
+        model.module.train()
+        if not whole:
+            monkeypatch.setattr(cpu_layers, "_whole", lambda *parts: False)
+        loss = task.loss(np.arange(len(task.lengths)))
+        loss.backward()  # type: ignore[no-untyped-call]
+        found.append([loss.detach(), *(part.grad for part in model.module.parameters() if part.grad is not None)])
+    assert len(found[0]) == len(found[1])
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["t5", "causal"])
+def test_what_hooks_read_is_computed_part_by_part(family: str) -> None:
+    request = small.small_request(users=4)
+    model = _made(family)
+    seen: list[str] = []
+    inner = anatomy(model).decoder[0].down
+    inner.register_forward_hook(lambda part, given, output: seen.append(type(part).__name__))
+    examples = request.train.retain
+    model.forward(examples.histories(model.history_limit), examples.targets)
+    assert seen == ["CpuLinear"]
+
+
+def test_bfloat16_rounds_operands_and_results_of_products() -> None:
+    torch.manual_seed(0)
+    values, weight = torch.randn(6, 40), torch.randn(24, 40)
+    exact = cpu_kernels.product(values, weight)
+    with cpu_kernels.bfloat16_products():
+        rounded = cpu_kernels.product(values, weight)
+    assert torch.equal(cpu_kernels.product(values, weight), exact)
+    assert torch.equal(rounded, rounded.bfloat16().float())
+    # One unit in the last of bfloat16's eight places: the sums themselves are in float32.
+    expected = values.bfloat16().double() @ weight.bfloat16().double().t()
+    torch.testing.assert_close(rounded.double(), expected, rtol=2**-8, atol=1e-5)
+    assert float((rounded - exact).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize(("precision", "wanted"), [("float32", {False}), ("bfloat16", {True})])
+def test_the_configured_precision_holds_forwards_and_backwards(
+    precision: str, wanted: set[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples, seen = small.small_request(users=6).train.retain, []
+    plain = cpu_kernels.weight_gradient
+    for place in (cpu_kernels, cpu_layers):
+        monkeypatch.setattr(
+            place, "weight_gradient", lambda *given: seen.append(cpu_kernels._bfloat16) or plain(*given)
+        )
+    config = TrainingConfig(epochs=1, evaluations=1, precision=precision)  # type: ignore[arg-type]
+    train_recommender(_made("t5"), config, train=examples, valid=examples, seed=0, device="cpu", progress=Progress())
+    assert set(seen) == wanted
+    assert not cpu_kernels._bfloat16
+
+
+def _made(family: str, dropout: float | None = None) -> Any:
+    made: Any = small.t5() if family == "t5" else small.causal()
+    if dropout is None:
+        return made
+    shape = made.shape.model_copy(update={"dropout": dropout})
+    other = type(made).fresh(shape, made.sids, seed=0)
+    other.module.load_state_dict(made.module.state_dict())
+    return other

@@ -34,9 +34,7 @@ def test_logits_and_hidden_states_equal_the_plain_transformers_model(model: T5Re
     ours = model.decode(context, model.codes_of(targets), hidden=True)
     for row, history in enumerate(LISTS):
         plain = model.model(
-            input_ids=tokens(model, history),
-            labels=tokens(model, [int(targets[row])]),
-            output_hidden_states=True,
+            input_ids=tokens(model, history), labels=tokens(model, [int(targets[row])]), output_hidden_states=True
         )
         torch.testing.assert_close(ours.logits[row], plain.logits[0], rtol=1e-5, atol=1e-5)
         width = len(history) * model.sids.levels

@@ -56,10 +56,7 @@ def test_named_users_on_both_sides_or_on_one(world: World) -> None:
     assert (one["beam"], one["depth"]) == (50, 50)
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"),
-    [("page.html", "<!doctype html>"), ("page.json", "{")],
-)
+@pytest.mark.parametrize(("name", "begins"), [("page.html", "<!doctype html>"), ("page.json", "{")])
 def test_a_files_name_says_its_format(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, begins: str
 ) -> None:

@@ -50,11 +50,7 @@ def test_several_runs_go_into_folders_of_their_own(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("nowhere/at/all",), "there is no run"),
-        (("--format", "csv"), "unknown format 'csv'"),
-    ],
+    ("words", "said"), [(("nowhere/at/all",), "there is no run"), (("--format", "csv"), "unknown format 'csv'")]
 )
 def test_wrong_calls_write_nothing(world: World, words: tuple[str, ...], said: str) -> None:
     done = bench(world, folder(world, "npo"), *words, "--out", "out")

@@ -66,7 +66,7 @@ def test_everything_there_is_data_for_and_what_there_is_none_for(records: Path) 
     result = bench(records, "--format", "png", "--json")
     found = json.loads(result.stdout)
     assert {one["kind"] for one in found["figures"]} == {
-        *("probing", "relearning", "membership", "forget-quality", "quantisation", "pareto", "stream"),
+        *("probing", "relearning", "membership", "forget-quality", "quantisation", "pareto", "stream")
     }
     assert all(Path(path).is_file() for one in found["figures"] for path in one["files"])
     assert {one["kind"] for one in found["skipped"]} == {"overlap"}

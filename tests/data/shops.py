@@ -42,8 +42,5 @@ def shop_spec(split: SplitName = "global-time", *, log: str = "interactions", k_
         format="folder",
         split=split,
         k_core=k_core,
-        files=(
-            FileSpec(role="items", names=("items.jsonl",)),
-            FileSpec(role=log, names=(f"{log}.tsv",)),
-        ),
+        files=(FileSpec(role="items", names=("items.jsonl",)), FileSpec(role=log, names=(f"{log}.tsv",))),
     )

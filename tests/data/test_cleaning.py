@@ -57,11 +57,7 @@ def test_core_removes_items_and_users_and_renumbers() -> None:
     assert kept.prices.tolist() == [4.0, 9.0]
     assert cleaned.users.tolist() == [0, 0, 1, 1]
     assert cleaned.items.tolist() == [1, 0, 1, 0]
-    assert dropped == {
-        "interaction outside the 2-core": 2,
-        "user outside the 2-core": 1,
-        "item outside the 2-core": 8,
-    }
+    assert dropped == {"interaction outside the 2-core": 2, "user outside the 2-core": 1, "item outside the 2-core": 8}
 
 
 @settings(deadline=None)

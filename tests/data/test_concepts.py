@@ -284,11 +284,7 @@ def test_manifests_repeat_to_the_byte_and_follow_seed_and_data(world: Dataset, k
 
 
 PRICES = st.lists(
-    st.one_of(
-        st.integers(0, 12).map(float),
-        st.floats(0, 1e6),
-        st.sampled_from([float("nan"), -1.0, -0.01]),
-    ),
+    st.one_of(st.integers(0, 12).map(float), st.floats(0, 1e6), st.sampled_from([float("nan"), -1.0, -0.01])),
     min_size=1,
     max_size=80,
 )

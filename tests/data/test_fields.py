@@ -54,8 +54,7 @@ def test_always_storable_on_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [".a-section { margin: 0 }", "function() { return 1; }", "var aPageStart = 3", "p.x{color:red}", "#id .b {"],
+    "text", [".a-section { margin: 0 }", "function() { return 1; }", "var aPageStart = 3", "p.x{color:red}", "#id .b {"]
 )
 def test_code_is_recognised(text: str) -> None:
     assert looks_like_code(text)

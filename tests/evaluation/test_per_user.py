@@ -12,13 +12,7 @@ import pytest
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Group, Level
-from genrec_unlearn_bench.evaluation.per_user import (
-    COLUMNS,
-    PRESENT_NAMES,
-    read_per_user,
-    recompute,
-    write_per_user,
-)
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS, PRESENT_NAMES, read_per_user, recompute, write_per_user
 
 from .planted import PlantedRecommender, context, evaluated, examples, item_table, lists, split, table
 

@@ -14,12 +14,7 @@ from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, Lora
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.quantised import (
-    linear_layers,
-    normal_float,
-    quantised,
-    round_to_nearest,
-)
+from genrec_unlearn_bench.evaluation.quantised import linear_layers, normal_float, quantised, round_to_nearest
 from tests import planted
 from tests.small import causal, changed, t5
 

@@ -13,13 +13,7 @@ from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.catalogue import metric_spec
 from genrec_unlearn_bench.evaluation.lists import trec_qrels, trec_run
 from genrec_unlearn_bench.evaluation.metric import Better, Group
-from genrec_unlearn_bench.evaluation.ranking import (
-    RANK_METRICS,
-    gain,
-    hit,
-    sid_numbers,
-    sid_ranks,
-)
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, gain, hit, sid_numbers, sid_ranks
 from tests.evaluation.planted import PlantedRanker, context, evaluated, examples, lists, split
 
 

@@ -94,11 +94,5 @@ def job(name: str, tmp: Path, *, needs: tuple[str, ...] = (), until: str = RESUL
     )
     key = LightBuilder()(request).stages[until].key
     return Job(
-        name=name,
-        request=request,
-        until=until,
-        key=key,
-        needs=needs,
-        cells=(name,),
-        resources=Resources(**resources),
+        name=name, request=request, until=until, key=key, needs=needs, cells=(name,), resources=Resources(**resources)
     )

@@ -13,14 +13,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import MissingExtra, UsageError
 from genrec_unlearn_bench.executors import task
-from genrec_unlearn_bench.executors.slurm import (
-    JobArray,
-    Slurm,
-    SlurmSettings,
-    job_arrays,
-    slurm_states,
-    waits,
-)
+from genrec_unlearn_bench.executors.slurm import JobArray, Slurm, SlurmSettings, job_arrays, slurm_states, waits
 from genrec_unlearn_bench.executors.task import Assignment, WorkResult, perform
 from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors import light_work
@@ -61,19 +54,11 @@ def local(world: World) -> Slurm:
 @pytest.mark.slow
 def test_a_sweep_is_handed_over_and_done_elsewhere(world: World) -> None:
     """Under submitit nothing waits, so the cell finds out by itself that what it needs has failed."""
-    jobs = [
-        world.job("good", seed=1),
-        world.job("bad", ends="fault"),
-        world.job("late", needs=("bad",)),
-    ]
+    jobs = [world.job("good", seed=1), world.job("bad", ends="fault"), world.job("late", needs=("bad",))]
     local(world).submit(jobs)
     until(lambda: over(world, "good", "bad", "late"))
     states = {job.name: world.state(job.name) for job in jobs}
-    assert {name: state.state for name, state in states.items()} == {
-        "good": "done",
-        "bad": "failed",
-        "late": "skipped",
-    }
+    assert {name: state.state for name, state in states.items()} == {"good": "done", "bad": "failed", "late": "skipped"}
     assert states["good"].place.isdigit()
     assert Path(states["good"].result, "result.json").exists()
     assert "needs 'bad', which was not done: a line is broken" in states["late"].error

@@ -130,10 +130,7 @@ def test_cancelled_jobs_are_told_running_or_not(world: World, slurm: Callable[..
     jobs = [world.job("runs", ends="hangs"), world.job("waits", needs=("runs",))]
     slurm().submit(jobs)
     until(lambda: hangs(world, "runs"))
-    assert slurm_states(world.folder) == {
-        "runs": "RUNNING",
-        "waits": "PENDING",
-    }
+    assert slurm_states(world.folder) == {"runs": "RUNNING", "waits": "PENDING"}
     # A second call submits nothing.
     slurm().submit(jobs)
     assert world.shown.lines[-1] == "2 jobs are in Slurm's queue, or running, since an earlier call"

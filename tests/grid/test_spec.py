@@ -73,8 +73,7 @@ def test_groups_come_from_the_registry_and_one_file() -> None:
 
 def test_groups_patterns_and_names_on_one_axis_count_once(tmp_path: Path) -> None:
     axes = read(
-        tmp_path,
-        'name: g\naxes: {task: "demo-*", method: [tracer, "@paper", "tracer-no-*"], backbone: all}',
+        tmp_path, 'name: g\naxes: {task: "demo-*", method: [tracer, "@paper", "tracer-no-*"], backbone: all}'
     ).axes
     assert axes.method[0] == "tracer"
     assert len(axes.method) == len(set(axes.method))

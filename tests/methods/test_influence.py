@@ -97,8 +97,7 @@ def test_the_curvature_is_the_gauss_newton_matrix() -> None:
 def test_under_much_damping_the_step_is_the_gradient() -> None:
     model, request = setting()
     few = replace(
-        request,
-        train=Groups(request.train.forget.subset(np.arange(8)), request.train.retain.subset(np.arange(30))),
+        request, train=Groups(request.train.forget.subset(np.arange(8)), request.train.retain.subset(np.arange(30)))
     )
     config = InfluenceConfig(damping=50.0, spillover=False, max_kl=1e6)
     result = Influence(config).unlearn(model, few, Progress())

@@ -28,12 +28,7 @@ EVERYWHERE = ("seeding.py",)
 
 _TOKENIZER = ("sids", "!sids/health.py", "!sids/overlap.py", "pipeline/stages/train.py")
 _TRAINING = (
-    *(
-        "backbones",
-        "!backbones/__init__.py",
-        "!backbones/sasrec.py",
-        "!backbones/sasrec_network.py",
-    ),
+    *("backbones", "!backbones/__init__.py", "!backbones/sasrec.py", "!backbones/sasrec_network.py"),
     *("decoding", "data/holdout.py", "pipeline/stages/train.py"),
 )
 _MEASURE = ("evaluation/measurement.py", "pipeline/stages/evaluate.py")
@@ -41,12 +36,7 @@ _SHADOWS = ("evaluation/ulira.py", "pipeline/stages/shadows.py")
 
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "dataset": (
-        *(
-            "data/dataset.py",
-            "data/examples.py",
-            "data/fields.py",
-            "data/formats",
-        ),
+        *("data/dataset.py", "data/examples.py", "data/fields.py", "data/formats"),
         *("data/items.py", "data/prepare.py", "data/splits.py"),
         "pipeline/stages/data.py",
     ),
@@ -108,12 +98,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 
 NO_OUTCOME = (
     # Specifications of datasets (``data/catalogue.py``) are in the keys by their fields.
-    *(
-        "data/catalogue.py",
-        "data/download.py",
-        "data/frames.py",
-        "data/locate.py",
-    ),
+    *("data/catalogue.py", "data/download.py", "data/frames.py", "data/locate.py"),
     *("backbones/__init__.py", "sids/health.py"),
     *("evaluation/catalogue.py", "evaluation/invariants.py", "evaluation/suites.py"),
 )

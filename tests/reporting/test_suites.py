@@ -78,10 +78,7 @@ def test_what_another_suite_measured_is_no_column(mixed: list[Result]) -> None:
     families = {
         name: {column.measure.metric.partition(".")[0] for column in table.columns} for name, table in found.items()
     }
-    assert families["attack-tuned-small"] == {
-        "original-sids",
-        "influence",
-    }
+    assert families["attack-tuned-small"] == {"original-sids", "influence"}
     assert {"relearning", "probing", "membership"} <= families["attack-suite-full-tuned-small"]
     assert {table.name for table in tables(selected_board(mixed, PROTOCOL, Selection()), "streams")} == {
         "streams-5-requests-tuned-small",

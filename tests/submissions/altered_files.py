@@ -10,16 +10,7 @@ from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.verification import verify, write_verification
 from tests.submissions import forging
-from tests.submissions.forging import (
-    Alteration,
-    demo,
-    edited_text,
-    first,
-    on_record,
-    raw_table,
-    renewed,
-    words,
-)
+from tests.submissions.forging import Alteration, demo, edited_text, first, on_record, raw_table, renewed, words
 
 
 def forged_verification(folder: Path) -> None:
@@ -101,11 +92,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         "there are some that no result has: secret",
         lambda folder: raw_table(first(folder), lambda t: t.append_column("secret", t.column("rank"))),
     ),
-    "a table of objects": (
-        "table",
-        "no result has: rank (binary)",
-        lambda folder: raw_table(first(folder), pickled),
-    ),
+    "a table of objects": ("table", "no result has: rank (binary)", lambda folder: raw_table(first(folder), pickled)),
     "a table that is no parquet": ("table", "not a readable parquet file", not_parquet),
     "control characters": ("texts", "holds the invisible character U+001B", on_record(notes=["\x1b[2J"])),
     "text that runs backwards": (
@@ -149,11 +136,7 @@ FILES: dict[str, tuple[str, str, Alteration]] = {
         "added, removed or changed after submission.yaml was made",
         edited_text("method.py", "Does nothing", "Does all", renew=False),
     ),
-    "a table without digest": (
-        "tables",
-        "not the one that its result.json names",
-        on_record(per_user_digest="0" * 64),
-    ),
+    "a table without digest": ("tables", "not the one that its result.json names", on_record(per_user_digest="0" * 64)),
     "a link": ("files", "there is a link, or something else that is no file", linked),
     "an executable": ("files", "there is an executable file", executable),
     "a file that is too large": ("files", "a file is too large", oversized),

@@ -207,16 +207,8 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
         ),
     ),
     "ranks improved": ("rescored", "hr@1 (retain, beam 10) is", on_table(better_ranks, rescore=False)),
-    "impossible hits, everything rescored": (
-        "rows",
-        "in a list of concept items alone",
-        on_table(hidden_hits),
-    ),
-    "rows dropped": (
-        "rows",
-        "the rows are not the 40 test examples of the manifest",
-        on_table(lambda f: f.drop(0)),
-    ),
+    "impossible hits, everything rescored": ("rows", "in a list of concept items alone", on_table(hidden_hits)),
+    "rows dropped": ("rows", "the rows are not the 40 test examples of the manifest", on_table(lambda f: f.drop(0))),
     "rows duplicated": (
         "rows",
         "the rows are not the 40 test examples of the manifest",
@@ -317,11 +309,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "a negative cost": ("cost", "no run can cost this: unlearn_seconds=-3.0", on_record(cost__unlearn_seconds=-3.0)),
     "a share that is not one": ("cost", "share_of_retraining is 0.01", on_record(cost__share_of_retraining=0.01)),
     "a cost metric edited": ("cost", "cost.steps is not the record's own cost", on_metric("cost.steps", value=1.0)),
-    "a command with a path": (
-        "texts",
-        "holds the path '/home/ada' of somebody's machine",
-        long_command,
-    ),
+    "a command with a path": ("texts", "holds the path '/home/ada' of somebody's machine", long_command),
     "a report with a path": ("texts", "holds the path '/home/ada/x'", on_record(report={"weights": "/home/ada/x"})),
     "a kernel's build": (
         "texts",

@@ -151,14 +151,7 @@ def raw_results(root: Path, method: Path, *, seeds: tuple[int, ...] = (0, 1)) ->
 
 
 def record(
-    manifest: TaskManifest,
-    frame: pd.DataFrame,
-    method: Path,
-    *,
-    seed: int,
-    ruleset: str,
-    scale: str,
-    table: Path,
+    manifest: TaskManifest, frame: pd.DataFrame, method: Path, *, seed: int, ruleset: str, scale: str, table: Path
 ) -> RunRecord:
     """A record whose every number follows from its table and from planted oracles."""
     own = recompute(frame)

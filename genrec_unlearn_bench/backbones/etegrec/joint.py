@@ -278,11 +278,7 @@ class AlignmentHeads(nn.Module):
 
 
 def aligned(
-    config: AlignmentConfig,
-    heads: AlignmentHeads,
-    tokenizer: RqVae,
-    users: tuple[Tensor, Tensor],
-    items: TokenizerPass,
+    config: AlignmentConfig, heads: AlignmentHeads, tokenizer: RqVae, users: tuple[Tensor, Tensor], items: TokenizerPass
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum of both losses and each by name, for n users and their n distinct next items.
 

@@ -8,7 +8,7 @@ token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,10 @@ class PromptBatch:
     """That item's place in the history from 0, -1 elsewhere."""
     levels: Tensor
     """The token's place in the item from 0, -1 elsewhere."""
+
+    def before(self, end: int) -> PromptBatch:
+        """The positions before ``end``."""
+        return PromptBatch(*(getattr(self, field.name)[:, :end] for field in fields(self)))
 
 
 def batch_prompts(prompt: Prompt, table: Tensor, items: Tensor) -> PromptBatch:

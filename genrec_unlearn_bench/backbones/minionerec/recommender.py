@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from genrec_unlearn_bench.backbones.cpu_layers import use_cpu_kernels
+from genrec_unlearn_bench.backbones.cpu_layers import CpuDropout, use_cpu_kernels
 from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, LoraShape, MiniOneRecConfig, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.prompts import Prompt, PromptBatch, PromptTokenizer, batch_prompts
 from genrec_unlearn_bench.backbones.packing import Packing, in_groups, length_groups, watched
@@ -121,9 +120,10 @@ class CausalRecommender(TransformerRecommender):
         states = self._run(embeds, Packing.alone(prompts.mask), hidden=True) if hidden else ()
         return Context(embeds, prompts.mask, prompts.items, states)
 
-    def prompt_states(self, prompts: PromptBatch) -> Tensor:
-        """[B, S, D] final states at all positions of prompts."""
-        return self._run(self.embed(prompts), Packing.alone(prompts.mask))[-1]
+    def prompt_states(self, prompts: PromptBatch, read: Tensor) -> Tensor:
+        """[P, D] final states at the positions ``read`` [P], counted through all B rows of S positions."""
+        states = self._run(self.embed(prompts), Packing.alone(prompts.mask), read=read)[-1]
+        return states if states.ndim == 2 else states.flatten(0, 1).index_select(0, read)
 
     def prompts(self, histories: Histories) -> PromptBatch:
         """The histories, as served, in the words of the next-item task, or in those that training never shows."""
@@ -138,7 +138,7 @@ class CausalRecommender(TransformerRecommender):
         if soft is not None:
             embeds = self._soften(embeds, prompts, soft)
         if self.model.training and self.shape.dropout:
-            embeds = F.dropout(embeds, self.shape.dropout)
+            embeds = CpuDropout(self.shape.dropout)(embeds)
         return embeds.to(self.model.model.norm.weight.dtype)
 
     def _soften(self, embeds: Tensor, prompts: PromptBatch, soft: SoftSids) -> Tensor:
@@ -152,7 +152,7 @@ class CausalRecommender(TransformerRecommender):
             embeds = embeds.index_put((batch, position), mixtures.to(embeds.dtype))
         return embeds
 
-    def _run(self, embeds: Tensor, packing: Packing, *, hidden: bool = False) -> tuple[Tensor, ...]:
+    def _run(self, embeds: Tensor, packing: Packing, *, hidden: bool = False, **options: Any) -> tuple[Tensor, ...]:
         """States by layer [B, S + F, D], the last one behind the final norm; that one alone unless asked for all."""
         output = self.model.model(
             inputs_embeds=embeds,
@@ -160,6 +160,7 @@ class CausalRecommender(TransformerRecommender):
             position_ids=packing.positions,
             use_cache=False,
             output_hidden_states=hidden,
+            **options,
         )
         return tuple(output.hidden_states) if hidden else (output.last_hidden_state,)
 

@@ -87,7 +87,9 @@ class PrefixChains(TrainingTask):
         prompts = batch_prompts(SID_PROMPT, model.sid_tokens, items)
         weights = counts.gather(1, prompts.places.clamp_min(0)).masked_fill(prompts.places < 0, 0.0)
         row, position = torch.nonzero(weights, as_tuple=True)
-        states = model.prompt_states(prompts)[row, position - 1]
+        # Nothing is predicted from a chain's last token, nor from the separator behind it.
+        seen = prompts.before(-2)
+        states = model.prompt_states(seen, row * seen.mask.shape[1] + position - 1)
         losses = token_losses(states, prompts.tokens[row, position], model.head, model.vocabulary.size)
         chosen = weights[row, position]
         return (losses * chosen).sum() / chosen.sum()

@@ -48,16 +48,8 @@ class P5Config(BackboneConfig):
 
 PRESETS = {
     # Commas are left out where every encoder position counts; whole-word embeddings mark the items all the same.
-    "smoke": P5Config(
-        shape=TIGER_PRESETS["smoke"].shape,
-        separator=False,
-        training=TIGER_PRESETS["smoke"].training,
-    ),
-    "small": P5Config(
-        shape=TIGER_PRESETS["small"].shape,
-        separator=False,
-        training=TIGER_PRESETS["small"].training,
-    ),
+    "smoke": P5Config(shape=TIGER_PRESETS["smoke"].shape, separator=False, training=TIGER_PRESETS["smoke"].training),
+    "small": P5Config(shape=TIGER_PRESETS["small"].shape, separator=False, training=TIGER_PRESETS["small"].training),
     # TRACER's paper gives P5-SID no settings of its own: its tokenizer's grid, and the family's text model.
     "paper": P5Config(
         checkpoint="t5-small",

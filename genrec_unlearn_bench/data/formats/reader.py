@@ -80,12 +80,7 @@ _NOTES = {
     "minionerec": "rows as published, each with its own history; times are row ranks, as the source has no dates",
 }
 _HISTORY = "item_id_list"
-_ATOMIC_LOG = {
-    "user": "user_id",
-    "item": "item_id",
-    "time": "timestamp",
-    "history": {"from": _HISTORY, "split": " "},
-}
+_ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp", "history": {"from": _HISTORY, "split": " "}}
 _ATOMIC_ITEM = {
     **{name: name for name in ("title", "brand", "price", "categories", "description")},
     "item_id": "id",

@@ -211,7 +211,7 @@ def fit_stage(
     weights = backbone.weights(chosen)
     return Stage(
         name,
-        1,
+        2,
         {"backbone": backbone.name, "config": chosen, "seed": seed, **config, **resolved.hardware},
         inputs,
         files={} if weights is None else {"checkpoint": weights},

@@ -64,12 +64,4 @@ def fresh(table: SidTable, seed: int = 0) -> EtegrecRecommender:
 
 
 def begun(table: SidTable, progress: Progress | None = None, config: EtegrecConfig = CONFIG) -> JointTraining:
-    return JointTraining(
-        fresh(table),
-        LiveTokenizer.of(table),
-        config,
-        data().train,
-        0,
-        "cpu",
-        progress or Progress(),
-    )
+    return JointTraining(fresh(table), LiveTokenizer.of(table), config, data().train, 0, "cpu", progress or Progress())

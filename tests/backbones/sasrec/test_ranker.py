@@ -88,10 +88,7 @@ def test_only_the_last_items_are_read_and_rows_do_not_touch_each_other(trained: 
 
 def test_empty_histories_get_the_most_popular_items(trained: SasRec) -> None:
     expected = Popularity(trained.counts).recommend(Histories.of([[]]), 10)
-    for ranking in (
-        trained.recommend(Histories.of([[], []]), 10),
-        trained.recommend(Histories.of([[], [1, 2]]), 10),
-    ):
+    for ranking in (trained.recommend(Histories.of([[], []]), 10), trained.recommend(Histories.of([[], [1, 2]]), 10)):
         np.testing.assert_array_equal(ranking.items[0], expected.items[0])
         np.testing.assert_allclose(ranking.log_probs[0], expected.log_probs[0], rtol=1e-5)
     assert trained.recommend(Histories.of([]), 3).items.shape == (0, 3)

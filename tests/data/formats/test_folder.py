@@ -30,10 +30,7 @@ TSV = "user\titem\ttimestamp\nu1\ta\t10\nu2\t7\t5\nu1\tc\t10\nu1\tghost\t11\n"
 def folder(tmp_path: Path, items: object = None, log: str = TSV, name: str = "interactions.tsv") -> RawData:
     lines = ITEMS if items is None else items
     assert isinstance(lines, list)
-    files = {
-        "items": write_lines(tmp_path / "items.jsonl", lines),
-        name.split(".")[0]: write(tmp_path / name, log),
-    }
+    files = {"items": write_lines(tmp_path / "items.jsonl", lines), name.split(".")[0]: write(tmp_path / name, log)}
     return read_as("folder", files)
 
 

@@ -7,13 +7,7 @@ import pytest
 from scipy import stats
 
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.relearning.measurement import (
-    AttackTrace,
-    area,
-    exact_interval,
-    peak,
-    recovery,
-)
+from genrec_unlearn_bench.evaluation.relearning.measurement import AttackTrace, area, exact_interval, peak, recovery
 
 N = 200
 

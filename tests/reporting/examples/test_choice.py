@@ -19,10 +19,7 @@ def planted(task_runs: TaskRuns, users: list[int], *runs: list[list[int]]) -> Ta
     frame = first.per_user[(first.per_user["group"] == "retain") & (first.per_user["example"] < size)].copy()
     frame["user"] = np.tile(users, 2)
     made = tuple(
-        (
-            f"run {number}",
-            replace(first, per_user=frame, rankings={(Group.RETAIN, 10): lists(run, 10)}),
-        )
+        (f"run {number}", replace(first, per_user=frame, rankings={(Group.RETAIN, 10): lists(run, 10)}))
         for number, run in enumerate(runs)
     )
     return replace(task_runs, runs=made)

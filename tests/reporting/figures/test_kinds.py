@@ -162,12 +162,7 @@ def test_many_rows_come_in_parts(tmp_path: Path, asked: FigureRequest) -> None:
     base = full_records(seeds=(0,))
     npo = next(record for record in base if record.cell.method == "npo")
     more = [
-        npo.model_copy(
-            update={
-                "key": f"{place:010d}{npo.key[10:]}",
-                "method_config": {"lr": place},
-            }
-        )
+        npo.model_copy(update={"key": f"{place:010d}{npo.key[10:]}", "method_config": {"lr": place}})
         for place in range(9)
     ]
     write_full(tmp_path, [*(r for r in base if r.cell.method != "npo"), *more], kinds=("probing",))

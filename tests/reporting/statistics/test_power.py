@@ -9,11 +9,7 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import (
-    detectable_difference,
-    paired_tests,
-    smallest_p,
-)
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, paired_tests, smallest_p
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 

@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from genrec_unlearn_bench.reporting.statistics.ranks import (
-    best_set,
-    letters,
-    rank_intervals,
-    second_set,
-    tie_groups,
-)
+from genrec_unlearn_bench.reporting.statistics.ranks import best_set, letters, rank_intervals, second_set, tie_groups
 
 
 @st.composite

@@ -39,9 +39,7 @@ def test_a_known_dictionary_is_recovered(trained: tuple[TopKSae, Tensor, Tensor,
     assert losses[-1] < losses[0]
 
 
-def test_codes_are_k_sparse_and_decode_to_the_reconstruction(
-    trained: tuple[TopKSae, Tensor, Tensor, Progress],
-) -> None:
+def test_codes_are_k_sparse_and_decode_to_the_reconstruction(trained: tuple[TopKSae, Tensor, Tensor, Progress]) -> None:
     sae, rows, _, _ = trained
     codes = sae.codes(rows[5000:])
     assert ((codes > 0).sum(1) <= 3).all()
