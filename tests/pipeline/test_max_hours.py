@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from genrec_unlearn_bench.backbones.config import SasRecConfig
 from genrec_unlearn_bench.pipeline.graph import build_result
-from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.run import _ended_early
 from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, by_title
+from genrec_unlearn_bench.pipeline.stages import unlearn
 from genrec_unlearn_bench.reporting.results import result_of
 from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.conftest import TINY, Bench
@@ -66,3 +70,16 @@ def test_trainings_under_a_limit_have_keys_of_their_own_and_all_others_keep_thei
     assert {"original", "retrain", "sasrec"} <= changed
     assert not {"dataset", "task", "features", "sids"} & changed
     assert "max_hours" not in str(whole["original"].recipe)
+
+
+def test_at_smoke_scale_methods_are_given_no_more_examples_than_take_minutes(
+    trained: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = trained.request("grad-ascent", method_set={"epochs": 1, "batch_size": 4})
+    assert not resolve(request).bounded, "the demo is small by itself"
+    monkeypatch.setattr(ResolvedRequest, "bounded", property(lambda resolved: True))
+    monkeypatch.setattr(unlearn, "SMOKE_FORGET", 10)
+    record = trained.run("grad-ascent", method_set={"epochs": 1, "batch_size": 4}).record
+    assert record.cost.steps == 3, "ten examples in fours"
+    given = str(record.report["smoke"])
+    assert re.fullmatch(r"the method was given 10 of [\d,]+ forget and [\d,]+ of [\d,]+ retain examples .*", given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.registry import Entry, frame_in_file
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
+from genrec_unlearn_bench.unlearning.sampling import at_most
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Ranker
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 TOOLKIT_VERSION = 2
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
+
+SMOKE_FORGET, SMOKE_RETAIN = 5_000, 20_000
+"""Largest number of train examples that a method is given at smoke scale on other data than the demo: ten passes take
+two minutes on one core, whatever the data."""
 
 SKIPPED = "skipped"
 """Note of a request that was not carried out, with the reason."""
@@ -62,13 +68,15 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **(config or {})}
+    limits = {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **limits, **(config or {})}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
         task = situation(inputs) if situation else prepare_task(inputs, resolved)
         request = task.request(seed if request_seed is None else request_seed)
         check_request(request, task=where or resolved.task.name)
+        request = bounded(request, log) if limits else request
         recommender = generative(inputs.model("original"))
         broken = first_not_finite(recommender)
         if broken and not step_of_stream:
@@ -98,6 +106,18 @@ def unlearn_stage(
         seed=seed,
         label=label,
     )
+
+
+def bounded(request: ForgetRequest, log: StageLog) -> ForgetRequest:
+    """The request with random train examples where there are more than smoke scale gives, which is noted."""
+    before = request.train
+    forget = at_most(before.forget, SMOKE_FORGET, request.seed, "smoke", "forget")
+    retain = at_most(before.retain, SMOKE_RETAIN, request.seed, "smoke", "retain")
+    if (len(forget), len(retain)) != (len(before.forget), len(before.retain)):
+        given = f"{len(forget):,} of {len(before.forget):,} forget and {len(retain):,} of {len(before.retain):,} retain"
+        log.note("smoke", text := f"the method was given {given} examples of the train part")
+        log.info(text)
+    return replace(request, train=replace(before, forget=forget, retain=retain))
 
 
 def _call(
