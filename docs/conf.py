@@ -34,8 +34,12 @@ autodoc_typehints_format = "short"
 # Nothing outside the suite is linked: the build is offline.
 nitpick_ignore_regex = [("py:.*", ".*")]
 
-PAGES = {"CONTRIBUTING.md": "your-method.md", "leaderboard/RULES.md": "rules.md", "README.md": "index.md"}
-"""Documents outside docs/ that the site includes, and the pages that do."""
+PAGES = {
+    "CONTRIBUTING.md": "your-method.md",
+    "leaderboard/RULES.md": "submit.md#rules-of-the-leaderboard",
+    "README.md": "index.md",
+}
+"""Documents outside docs/ that the site includes, and where it does."""
 
 
 def link_outside(app: Sphinx, name: str, source: list[str]) -> None:

@@ -5,7 +5,7 @@ jointly with the network on L_R + λ1 L_F + λ2 L_Coh + λ3 L_reg (eq. 10) under
 discretised into new SIDs, and the network is trained on those for a few epochs. Updates φ (concept items only) and all
 parameters of the network, token embeddings included.
 
-Where the paper is silent or contradicts itself, docs/tracer.md lists each choice with its reason (R1 … R25). The main
+Where the paper is silent or contradicts itself, docs/methods.md lists each choice with its reason (R1 … R25). The main
 ones: temperatures in units of the median gap between the two nearest codewords (R1); the network is trained away from
 the original SID, and φ against the network's own next-token distribution (R2); the forget loss is bounded (R3); φ uses
 an Adam that does not move masked coordinates (R6); SIDs stay unique (R9); a phase with discrete SIDs follows (R10);
@@ -89,7 +89,7 @@ class Tracer(UnlearningMethod[TracerConfig]):
     }
     without: ClassVar[Mapping[Capability, str]] = {
         Capability.HAS_CODEBOOKS: "--set surrogate_codebooks=true measures distances to centroids of item features "
-        "instead (docs/tracer.md, R20)"
+        "instead (docs/methods.md, R20)"
     }
 
     @property

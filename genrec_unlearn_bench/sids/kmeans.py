@@ -182,7 +182,7 @@ def residual_kmeans(latents: FloatArray, config: SidConfig, *, seed: int, progre
 
 
 def surrogate_codebooks(table: SidTable, features: FloatArray) -> SidTable:
-    """Fit codebooks to a table's own codes, for methods that need distances (docs/tracer.md, R20).
+    """Fit codebooks to a table's own codes, for methods that need distances (docs/methods.md, R20).
 
     This is ours, not the tokenizer's: level by level, a code's centroid is the mean of what the levels before it left
     of the features [N, D] of its items. An item's own code need not be the nearest one. Codes without items lie

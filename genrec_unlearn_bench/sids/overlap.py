@@ -47,7 +47,7 @@ class OverlapLift(StrictModel):
 def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
     """[L] overlap of the marked items with the rest, by level, through code frequencies: ``<f_l, r_l>``.
 
-    Equal to the pairwise definition (TRACER, eq. 12: Ω = E[ω(i, j)]; docs/tracer.md, R21), in O(N L + L K).
+    Equal to the pairwise definition (TRACER, eq. 12: Ω = E[ω(i, j)]; docs/methods.md, R21), in O(N L + L K).
     Padding (-1) is no code and overlaps with nothing. Raises ValueError where either side has no items.
     """
     forget, retain = _sides(codes, items)

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.unlearning.search import Search
 from genrec_unlearn_bench.unlearning.validation import sample
 
 RUINED = 3.0
-"""A model is called ruined if its retain NLL exceeds this multiple of the original's (docs/tracer.md, R3)."""
+"""A model is called ruined if its retain NLL exceeds this multiple of the original's (docs/methods.md, R3)."""
 
 DAMAGE_ROWS = 512
 

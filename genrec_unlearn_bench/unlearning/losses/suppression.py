@@ -3,7 +3,7 @@
 L = L_R + λ1 L_F + λ2 L_Coh (eq. 10 without L_reg), all with a plus sign: L_F is the log-likelihood to be reduced (R4).
 Each term is a mean over examples and tokens, or with ``reduction=sum`` the paper's sum (R12). The tokens of L_R and
 L_Coh are all of a SID, those of L_F its content codes: four and three in TIGER, whose ordinal carries no information
-about an item. Numbers R1 … refer to docs/tracer.md.
+about an item. Numbers R1 … refer to docs/methods.md.
 """
 
 from __future__ import annotations

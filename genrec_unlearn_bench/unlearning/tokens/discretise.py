@@ -1,4 +1,4 @@
-"""Discretisation of soft assignments into unique semantic IDs (R9 in docs/tracer.md).
+"""Discretisation of soft assignments into unique semantic IDs (R9 in docs/methods.md).
 
 The paper maps SIDs to items one-to-one but gives no rule. The argmax of each level can give a concept item the SID of a
 retain item, which would then decode to a concept item. Here concept items are processed in order of certainty, and each

@@ -1,6 +1,6 @@
 """TRACER's soft tokenizer and the training of its learnable perturbation φ: temperature, gradients, mask, step.
 
-Numbers R1 … are choices where the paper is ambiguous, listed in docs/tracer.md; D[i,l,k] = ‖r_i^l − c_k^l‖².
+Numbers R1 … are choices where the paper is ambiguous, listed in docs/methods.md; D[i,l,k] = ‖r_i^l − c_k^l‖².
 """
 
 from __future__ import annotations
