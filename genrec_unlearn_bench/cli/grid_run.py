@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +21,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from genrec_unlearn_bench.executors.sweep import SweepOutcome
     from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.plan import Plan

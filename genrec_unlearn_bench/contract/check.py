@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
@@ -40,9 +40,7 @@ from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method
 from genrec_unlearn_bench.store.store import StageStore
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 FIRST_BACKBONE = "tiger"
 

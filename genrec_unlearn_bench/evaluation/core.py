@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.collateral import (
     category_neighbours,
     collapse_values,
@@ -33,8 +34,6 @@ from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from genrec_unlearn_bench.decoding.ranking import Ranking
 
 BLOCK = 1 << 16
 """Test examples in memory at once."""

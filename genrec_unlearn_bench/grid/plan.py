@@ -21,13 +21,12 @@ from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
-from genrec_unlearn_bench.pipeline.stage import topological
+from genrec_unlearn_bench.pipeline.stage import Stage, topological
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import differences
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
-    from genrec_unlearn_bench.pipeline.stage import Stage
-    from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
 Standing = Literal["done", "missing", "impossible"]

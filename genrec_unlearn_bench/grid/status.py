@@ -23,11 +23,11 @@ from genrec_unlearn_bench.files import atomic_folder, atomic_text
 from genrec_unlearn_bench.grid.spec import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.results import read_record, result_folder
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import PlannedCell
-    from genrec_unlearn_bench.progress import Progress
 
 FILE = "collected.json"
 OPTION = "--out"

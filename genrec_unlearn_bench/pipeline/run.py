@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig
@@ -15,7 +15,7 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics, References, compare_measurements
-from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
@@ -34,7 +34,7 @@ from genrec_unlearn_bench.pipeline.results import (
     write_result,
 )
 from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, StageContext, materialise, read_notes, topological
-from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import SASREC, Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
@@ -43,10 +43,6 @@ from genrec_unlearn_bench.progress import ENDED_EARLY, Progress, process_index
 from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
 
 
 def run_cell(

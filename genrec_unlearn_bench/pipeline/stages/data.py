@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from genrec_unlearn_bench.data import concepts
+from genrec_unlearn_bench.data.catalogue import DatasetSpec
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.tasks import TaskSpec
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.encoders import encode_scrubbed, encode_texts
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
-from genrec_unlearn_bench.pipeline.stage import Stage, StageContext
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.catalogue import DatasetSpec
-    from genrec_unlearn_bench.data.tasks import TaskSpec
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs
     from genrec_unlearn_bench.store.store import StageStore
 
 MANIFEST = "manifest.json"
