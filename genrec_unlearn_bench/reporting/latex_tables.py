@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+from jinja2 import Environment, Template
 
 from genrec_unlearn_bench.reporting import wording
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
@@ -22,9 +24,6 @@ from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragr
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
-
-if TYPE_CHECKING:
-    from jinja2 import Environment, Template
 
 Item = TypeVar("Item")
 

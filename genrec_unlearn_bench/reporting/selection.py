@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -66,8 +67,7 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
     """
     every = kept = tuple(results)
     for column, values in filters.items():
-        if column not in CELL_COLUMNS:
-            raise UnknownName("filter", column, CELL_COLUMNS)
+        one_of("filter", column, CELL_COLUMNS)
         patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
         field = "backbone_label" if column == "backbone" else column
         check_names(column, patterns, {str(getattr(result, field)) for result in every})

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jinja2 import Environment
 
 from genrec_unlearn_bench.reporting import wording
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Unmarked, Verdict
@@ -25,9 +26,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 Span = tuple[float, float]
 Reasons = tuple[tuple[Unmarked, tuple[str, ...]], ...]
