@@ -139,9 +139,8 @@ def status(grid: Sweep = None, failed: Failed = False, cache_dir: options.CacheD
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.state import find_sweep, sweeps
     from genrec_unlearn_bench.grid.status import sweep_status
-    from genrec_unlearn_bench.store.store import default_cache
 
-    cache = cache_dir or default_cache()
+    cache = options.cache_root(cache_dir)
     found = find_sweep(cache, grid)
     others = [] if grid else [other.root.name for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.

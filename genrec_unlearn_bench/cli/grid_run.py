@@ -70,11 +70,11 @@ def run(
     from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.state import SweepFolder
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
+    from genrec_unlearn_bench.store.store import StageStore
 
     one_of("executor", executor, ("local", "slurm"))
     spec = read_grid(grid, data_dir)
-    folder = SweepFolder.of(cache_dir or default_cache(), spec.name)
+    folder = SweepFolder.of(options.cache_root(cache_dir), spec.name)
     places: dict[str, Any] = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
     cells = _selected(expand(spec, **places, device=device), only, grid)
     with progressing() as progress:

@@ -11,8 +11,7 @@ from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
 from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.results import Result, result_of
-from genrec_unlearn_bench.reporting.selection import CELL_COLUMNS
+from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result, result_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,12 +17,9 @@ from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted
-
-CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
-"""What a result is selected by; ``backbone`` is the name that tables show."""
 
 
 @dataclass(frozen=True)

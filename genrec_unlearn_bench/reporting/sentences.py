@@ -352,10 +352,6 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
     return tuple(re.sub(r" (?=[.;,](?: |$))", "", part) for part in parts if part)
 
 
-def without_citations(sentence: str) -> str:
-    return _CITATION.sub("", sentence)
-
-
 def in_latex(sentence: str) -> str:
     """The sentence as TeX: escaped, statistics' symbols in italics, citations as ``\\cite``."""
     out = []
