@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -39,6 +39,7 @@ from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.environment import metered
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
@@ -47,9 +48,6 @@ from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_fi
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
 from genrec_unlearn_bench.unlearning.validation import sample, validate
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 
 VALUES = "values.json"
 VALIDATION = "validation.json"
