@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+import pandas as pd
+
 from genrec_unlearn_bench.config import one_of, parse
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.listing import KINDS, kind_named, rows_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from genrec_unlearn_bench.data.frames import Task
@@ -162,8 +163,6 @@ def leaderboard(
         >>> list(table["retain:hr@10/10"].columns)
         ['mean', 'low', 'high', 'verdict']
     """
-    import pandas as pd
-
     from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_rows
     from genrec_unlearn_bench.reporting.selection import Selection
 
@@ -200,8 +199,6 @@ def compare(
         >>> found[["block", "measure", "verdict"]].shape[1]
         3
     """
-    import pandas as pd
-
     from genrec_unlearn_bench.reporting.selection import Selection
 
     pairs = _result_set(results).compare(first, second, Selection(), _several(metric) if metric else ())
@@ -318,8 +315,6 @@ def available(kind: str = "tasks", *, data_dir: str | Path | None = None) -> pd.
         >>> "tiger" in bench.available("backbones")["backbone"].tolist()
         True
     """
-    import pandas as pd
-
     from genrec_unlearn_bench.notebook import REGISTERED
 
     name = kind_named(kind)
@@ -361,8 +356,6 @@ def _several(values: Any) -> list[Any]:
 
 def _result_set(results: Results) -> ResultSet:
     """The results that a call means. Raises UsageError for a frame without the column ``folder``."""
-    import pandas as pd
-
     from genrec_unlearn_bench.submissions.result_set import load_result_set, results_at
 
     if not isinstance(results, pd.DataFrame):

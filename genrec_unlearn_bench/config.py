@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -36,6 +38,13 @@ def parse(model: type[M], content: Mapping[str, Any], *, where: str, context: ob
         return model.model_validate(dict(content), context=context)
     except ValidationError as fault:
         raise ConfigError([_sentence(model, entry) for entry in fault.errors()], where=where) from None
+
+
+def read_json(model: type[M], path: Path) -> M | None:
+    """A JSON file as ``model``; None where it cannot be read or is something else."""
+    with suppress(OSError, ValidationError):
+        return model.model_validate_json(path.read_bytes())
+    return None
 
 
 def told(fault: str | BenchError) -> PydanticCustomError:

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
-from genrec_unlearn_bench.cli.options import CacheDir
+from genrec_unlearn_bench.cli.options import CacheDir, cache_root
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import duration, format_bytes, progressing
 
@@ -88,9 +88,7 @@ def verify(cache_dir: CacheDir = None) -> Output:
 
 
 def _root(cache_dir: Path | None) -> Path:
-    from genrec_unlearn_bench.store.store import default_cache
-
-    root = cache_dir or default_cache()
+    root = cache_root(cache_dir)
     if not root.is_dir():
         raise UsageError("there is no cache", where=str(root), hint="run something first, or name it with --cache-dir")
     return root

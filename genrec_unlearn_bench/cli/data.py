@@ -13,6 +13,7 @@ from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.cli.show import dataset_card
 from genrec_unlearn_bench.config import one_of, overrides
 from genrec_unlearn_bench.data.catalogue import SplitName, TableMapping, find_dataset, read_yaml
+from genrec_unlearn_bench.data.formats import FormatName
 from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import UsageError
@@ -20,7 +21,6 @@ from genrec_unlearn_bench.progress_display import open_store, progressing
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.data.formats import FormatName
 
 Name = Annotated[str, Argument(help="Dataset (bench ls datasets).")]
 
@@ -53,7 +53,6 @@ def import_(
     ] = None,
 ) -> Output:
     """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
-    from genrec_unlearn_bench.data.formats import FormatName
     from genrec_unlearn_bench.data.prepare import import_folder
 
     format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,8 +69,6 @@ def _state(found: dict[str, Any]) -> str:
 
 
 def _versions() -> Findings:
-    from importlib import metadata
-
     from packaging.requirements import Requirement
 
     from genrec_unlearn_bench.pipeline.environment import locked_versions, version_mismatches

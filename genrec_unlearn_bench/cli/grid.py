@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.text import Text
 from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
-from genrec_unlearn_bench.cli.command import Output, first_lines, sheet
+from genrec_unlearn_bench.cli.command import Output, Part, first_lines, sheet
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.progress_display import duration, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.text import Text
-
-    from genrec_unlearn_bench.cli.command import Part
     from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
     from genrec_unlearn_bench.grid.status import Collected, SweepStatus
 
@@ -81,8 +78,6 @@ def plan(
 
 def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]:
     """Cells by backbone and by method, each by standing; why some cannot be run; shared stages; time."""
-    from rich.text import Text
-
     rows: list[tuple[str, ...]] = []
     for axis in ("backbone", "method"):
         pairs = Counter((str(cell.cell.axes.get(axis, "")), str(cell.standing)) for cell in planned.cells)
@@ -115,8 +110,6 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
 
 
 def _cell_line(planned: PlannedCell) -> Text:
-    from rich.text import Text
-
     line = Text(f"{planned.standing:<10} ", style=STYLES[planned.standing])
     return line.append(f"{planned.cell.name}: {planned.reason or planned.result}", style="default")
 
@@ -146,9 +139,8 @@ def status(grid: Sweep = None, failed: Failed = False, cache_dir: options.CacheD
     from genrec_unlearn_bench.executors.slurm import slurm_states
     from genrec_unlearn_bench.grid.state import find_sweep, sweeps
     from genrec_unlearn_bench.grid.status import sweep_status
-    from genrec_unlearn_bench.store.store import default_cache
 
-    cache = cache_dir or default_cache()
+    cache = options.cache_root(cache_dir)
     found = find_sweep(cache, grid)
     others = [] if grid else [other.root.name for other in sweeps(cache) if other.root != found.root]
     # Jobs that a scheduler has ended cannot write that themselves.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +21,6 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from genrec_unlearn_bench.executors.sweep import SweepOutcome
     from genrec_unlearn_bench.grid.expand import GridCell
     from genrec_unlearn_bench.grid.plan import Plan
@@ -71,11 +70,11 @@ def run(
     from genrec_unlearn_bench.grid.expand import expand, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import make_plan
     from genrec_unlearn_bench.grid.state import SweepFolder
-    from genrec_unlearn_bench.store.store import StageStore, default_cache
+    from genrec_unlearn_bench.store.store import StageStore
 
     one_of("executor", executor, ("local", "slurm"))
     spec = read_grid(grid, data_dir)
-    folder = SweepFolder.of(cache_dir or default_cache(), spec.name)
+    folder = SweepFolder.of(options.cache_root(cache_dir), spec.name)
     places: dict[str, Any] = {"data_dir": data_dir, "results_dir": results_dir, "tuned_dir": tuned_dir}
     cells = _selected(expand(spec, **places, device=device), only, grid)
     with progressing() as progress:

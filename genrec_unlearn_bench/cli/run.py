@@ -16,14 +16,13 @@ from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.pipeline.record import weak_original
+from genrec_unlearn_bench.pipeline.record import RunRecord, weak_original
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
 from genrec_unlearn_bench.reporting.wording import bare
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.pipeline.cells import Failed, Tracked
-    from genrec_unlearn_bench.pipeline.record import RunRecord
     from genrec_unlearn_bench.pipeline.results import FinishedRun
 
 

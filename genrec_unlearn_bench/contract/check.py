@@ -10,24 +10,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.contract import rules
 from genrec_unlearn_bench.contract.calls import MethodCall, call_method
-from genrec_unlearn_bench.contract.rules import (
-    CheckReport,
-    Method,
-    RuleResult,
-    broken,
-    checked,
-    class_rules,
-    file_rules,
-    import_rule,
-    left_out,
-)
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.data.tasks import TASK_ENDINGS
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, UnknownName, UsageError
@@ -40,9 +30,7 @@ from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method
 from genrec_unlearn_bench.store.store import StageStore
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 FIRST_BACKBONE = "tiger"
 
@@ -97,7 +85,7 @@ def check_method(
     progress: Progress,
     fields: Mapping[str, Any] | None = None,
     on: Sequence[str] | None = None,
-) -> CheckReport:
+) -> rules.CheckReport:
     """Check all rules of the contract for a method.
 
     Args:
@@ -117,14 +105,14 @@ def check_method(
         file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
         if isinstance(fault, UnknownName) or not file.is_file():
             raise
-        result = broken("file", fault.what, hint=fault.hint)
-        return CheckReport(method=text, file=text, findings=(result,), seconds=0.0)
+        result = rules.broken("file", fault.what, hint=fault.hint)
+        return rules.CheckReport(method=text, file=text, findings=(result,), seconds=0.0)
     if entry.kind == "reference":
         raise UsageError(f"{entry.name!r} is a reference row and has no contract", hint="bench ls methods")
-    method, imported = import_rule(entry)
-    results = [checked("file"), *file_rules(entry), imported]
+    method, imported = rules.import_rule(entry)
+    results = [rules.checked("file"), *rules.file_rules(entry), imported]
     if method is not None:
-        results += class_rules(entry, method)
+        results += rules.class_rules(entry, method)
         needed = ("config-default", "declarations")
         if not any(result.status == "broken" and result.rule in needed for result in results):
             store = StageStore(cache_dir, progress)
@@ -132,13 +120,13 @@ def check_method(
                 results += _DemoCheck(entry, method, text, dict(fields or {}), list(names), store, progress).results()
     seconds = round(time.perf_counter() - began, 1)
     source = str(entry.source or entry.target)
-    return CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
+    return rules.CheckReport(method=entry.name, file=source, findings=tuple(results), seconds=seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class _DemoCheck:
     entry: Entry
-    method: Method
+    method: rules.Method
     text: str
     fields: dict[str, Any]
     backbones: list[str]
@@ -146,35 +134,35 @@ class _DemoCheck:
     progress: Progress
     cache: SessionCache = field(default_factory=SessionCache)
 
-    def results(self) -> Iterator[RuleResult]:
+    def results(self) -> Iterator[rules.RuleResult]:
         fields = {**self.entry.fields, **reduced_fields(self.method.name, self.method.Config), **self.fields}
         config = parse(self.method.Config, fields, where="--set")
         kinds = [kind for kind in ConceptKind if kind in self.method.kinds]
         refusals = {(name, kind): self._refusal(name, kind) for name in self.backbones for kind in kinds}
         case = next((case for case, refusal in refusals.items() if not refusal), None)
         if case is None:
-            yield broken("runs", next(iter(refusals.values())))
+            yield rules.broken("runs", next(iter(refusals.values())))
             return
         first = self._call(*case, config)
-        yield checked("runs", [first.fault] if first.fault else [], f"{first.seconds:.1f} s", hint=first.hint)
+        yield rules.checked("runs", [first.fault] if first.fault else [], f"{first.seconds:.1f} s", hint=first.hint)
         if first.fault:
             return
-        yield from (checked(rule, first.faults.get(rule, ())) for rule in OF_A_CALL)
+        yield from (rules.checked(rule, first.faults.get(rule, ())) for rule in OF_A_CALL)
         again = self._call(*case, config, again=first.method)
         faults = [f"a second call of the same object fails: {again.fault}"] if again.fault else []
         differs = ["two calls with one seed gave two results"] if again.content != first.content else []
-        yield checked("deterministic", faults or differs)
+        yield rules.checked("deterministic", faults or differs)
         backbone, kind = case
         others = [("kind", one.value, (backbone, one)) for one in ConceptKind if one is not kind]
         others += [("backbone", name, (name, kind)) for name in self.backbones if name != backbone]
         for rule, subject, other in others:
             if refusal := refusals.get(other, "not in `kinds`: refused"):
-                yield left_out(rule, refusal, subject=subject)
+                yield rules.left_out(rule, refusal, subject=subject)
             else:
                 call = self._call(*other, config)
                 found = [part for name in OF_OTHER_CALLS for part in call.faults.get(name, ())]
                 faults = [call.fault] if call.fault else found
-                yield checked(rule, faults, f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
+                yield rules.checked(rule, faults, f"{call.seconds:.1f} s", hint=call.hint, subject=subject)
 
     def _call(
         self, backbone: str, kind: ConceptKind, config: MethodConfig, *, again: UnlearningMethod[Any] | None = None

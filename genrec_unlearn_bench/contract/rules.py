@@ -14,21 +14,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from genrec_unlearn_bench import registry
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.config import StrictModel, parse
 from genrec_unlearn_bench.contract.new_method import NAME
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, ConfigError
-from genrec_unlearn_bench.registry import (
-    Entry,
-    class_attribute,
-    class_node,
-    imported_modules,
-    is_method_import,
-    load_class,
-    methods,
-    variants_of,
-)
 from genrec_unlearn_bench.store.manifest import canonical
 from genrec_unlearn_bench.tuning.space import search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
@@ -116,12 +107,12 @@ def left_out(rule: str, reason: str, *, subject: str = "") -> RuleResult:
     return checked(rule, observed=reason, subject=subject).model_copy(update={"status": "left out"})
 
 
-def file_rules(entry: Entry) -> Iterator[RuleResult]:
+def file_rules(entry: registry.Entry) -> Iterator[RuleResult]:
     path = entry.source
     if path is None:
         return
-    tree, node = class_node(entry, path)
-    literal = class_attribute(node, "name")
+    tree, node = registry.class_node(entry, path)
+    literal = registry.class_attribute(node, "name")
     if not (isinstance(literal, ast.Constant) and isinstance(literal.value, str)):
         yield broken("name", f"`name` of {node.name} is not a string literal, so `bench ls` cannot read it")
     else:
@@ -139,17 +130,17 @@ def _forbidden_imports(tree: ast.Module, file: str) -> list[str]:
     return [
         f"{file}:{getattr(node, 'lineno', 0)} imports {name}, which methods may not see"
         for node in ast.walk(tree)
-        for name in imported_modules(node)
-        if name.startswith(PACKAGE) and not is_method_import(name)
+        for name in registry.imported_modules(node)
+        if name.startswith(PACKAGE) and not registry.is_method_import(name)
     ]
 
 
-def import_rule(entry: Entry) -> tuple[Method | None, RuleResult]:
+def import_rule(entry: registry.Entry) -> tuple[Method | None, RuleResult]:
     """Import the method's class; None if that fails."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             # mypy: the class may be abstract.
-            found: Method = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
+            found: Method = registry.load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
     except BenchError as fault:
         if isinstance(fault.__cause__, ConfigError):
             return None, broken("search-space", *fault.__cause__.faults, hint=fault.__cause__.hint)
@@ -163,7 +154,7 @@ def import_rule(entry: Entry) -> tuple[Method | None, RuleResult]:
     return found, checked("import", (), found.__name__)
 
 
-def class_rules(entry: Entry, method: Method) -> Iterator[RuleResult]:
+def class_rules(entry: registry.Entry, method: Method) -> Iterator[RuleResult]:
     fields = method.Config.model_fields
     bare = [name for name, field in fields.items() if not (field.description or "").strip()]
     faults = [f"{method.Config.__name__}.{name} has no line of documentation" for name in bare]
@@ -201,16 +192,16 @@ def _search_space(method: Method) -> RuleResult:
     return checked("search-space", (), f"{len(made)} of {space.size} configurations over {fields}")
 
 
-def _variants(entry: Entry, method: Method) -> RuleResult:
+def _variants(entry: registry.Entry, method: Method) -> RuleResult:
     if entry.variant_of:
         return left_out("variants", f"it is a variant itself: check {entry.variant_of}")
     try:
-        variants = variants_of(entry)
+        variants = registry.variants_of(entry)
     except BenchError as fault:
         return broken("variants", fault.what, hint=fault.hint)
     faults = []
     for variant in variants:
-        if entry.origin == "file" and variant.name in methods():
+        if entry.origin == "file" and variant.name in registry.methods():
             faults.append(f"there is a method {variant.name!r} already")
         try:
             parse(method.Config, dict(variant.fields), where=variant.name)
@@ -219,7 +210,7 @@ def _variants(entry: Entry, method: Method) -> RuleResult:
     return checked("variants", faults, ", ".join(variant.name for variant in variants) or "none")
 
 
-def _declaration_faults(entry: Entry, method: Method) -> Iterator[str]:
+def _declaration_faults(entry: registry.Entry, method: Method) -> Iterator[str]:
     for name, kind in (("requires", Capability), ("kinds", ConceptKind)):
         declared = getattr(method, name)
         if not isinstance(declared, frozenset) or not all(isinstance(each, kind) for each in declared):

@@ -114,10 +114,7 @@ def _prepared(spec: DatasetSpec, located: Located, progress: Progress) -> Datase
     remarks[f"{textless} items have no text at all; their id stands in for it"] = textless
     progress.info("hashing what was prepared")
     manifest = DatasetManifest(
-        name=spec.name,
-        format=spec.format,
-        split=spec.split,
-        k_core=spec.k_core,
+        **spec.model_dump(include={"name", "format", "split", "k_core"}),
         items=len(items),
         users=len(np.unique(np.concatenate([parts.train.event_users, *(part.users for part in parts)]))),
         interactions=interactions,

@@ -13,8 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from genrec_unlearn_bench.config import plain_yaml
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of, plain_yaml
 from genrec_unlearn_bench.evaluation.metric import Better, MetricSpec
 
 _FILE = Path(__file__).with_name("metrics.yaml")
@@ -30,9 +29,7 @@ def metric_specs() -> dict[str, MetricSpec]:
 
 def metric_spec(name: str) -> MetricSpec:
     """The declaration of one metric. Raises UnknownName, with the nearest names there are."""
-    if name not in _specs():
-        raise UnknownName("metric", name, _specs())
-    return _specs()[name]
+    return _specs()[one_of("metric", name, _specs())]
 
 
 def family(*prefixes: str) -> tuple[MetricSpec, ...]:

@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.examples import IntArray
-from genrec_unlearn_bench.evaluation.collateral import (
-    category_neighbours,
-    collapse_values,
-    neighbour_flags,
-    overlap_values,
-    prefix_neighbours,
-    recommended,
-)
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation import collateral
 from genrec_unlearn_bench.evaluation.decode import EvaluationContext, decode, decode_block, is_reassignment
 from genrec_unlearn_bench.evaluation.exposure import counted_columns, exposed_lists
 from genrec_unlearn_bench.evaluation.history_influence import measure_influence
@@ -33,8 +27,6 @@ from genrec_unlearn_bench.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from genrec_unlearn_bench.decoding.ranking import Ranking
 
 BLOCK = 1 << 16
 """Test examples in memory at once."""
@@ -62,11 +54,11 @@ def evaluate(
             add_lists(ranked, decoded)
             if group is Group.RETAIN:
                 for beam in decoded.rankings:
-                    found = recommended(decoded.top(beam), context.split.items)
+                    found = collateral.recommended(decoded.top(beam), context.split.items)
                     counts[beam] = counts[beam] + found if beam in counts else found
     write_lists(lists, ranked)
-    collapse = (value for beam, found in counts.items() for value in collapse_values(beam, found))
-    return (*recompute(write_per_user(frames, table)), *overlap_values(context), *collapse)
+    collapse = (value for beam, found in counts.items() for value in collateral.collapse_values(beam, found))
+    return (*recompute(write_per_user(frames, table)), *collateral.overlap_values(context), *collapse)
 
 
 def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
@@ -77,8 +69,8 @@ def _neighbours(context: EvaluationContext) -> dict[str, NDArray[Any] | None]:
     concept, table = context.split.items, context.original_sids
     named = concept.any()
     return {
-        "near_prefix": prefix_neighbours(table, concept) if named and table is not None else None,
-        "near_category": category_neighbours(context.items, concept) if named else None,
+        "near_prefix": collateral.prefix_neighbours(table, concept) if named and table is not None else None,
+        "near_category": collateral.category_neighbours(context.items, concept) if named else None,
         "near_concept": context.split.near if named else None,
     }
 
@@ -91,7 +83,10 @@ def _frames(
     original = _original_space_lists(context, lists, progress)
     exposed = exposed_lists(context, lists, progress)
     retain = lists.group is Group.RETAIN
-    flags = {name: neighbour_flags(items if retain else None, lists.examples.targets) for name, items in near.items()}
+    flags = {
+        name: collateral.neighbour_flags(items if retain else None, lists.examples.targets)
+        for name, items in near.items()
+    }
     nothing = np.full(len(lists.examples), np.nan)
     narrow = dict.fromkeys(influence, nothing) | {"concept_in_history": influence["concept_in_history"]}
     frames = []

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.likelihoods import LIKELIHOODS, ExampleGroup, Scored, scored
 from genrec_unlearn_bench.evaluation.measurement import (
@@ -47,8 +48,6 @@ from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from genrec_unlearn_bench.data.examples import Examples
 
 FIXED = 400
 """Examples of a truth-ratio sample; a note says where there are fewer."""

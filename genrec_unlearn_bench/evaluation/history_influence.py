@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
-from genrec_unlearn_bench.evaluation.lists import jensen_shannon, list_change
+from genrec_unlearn_bench.decoding.ranking import Ranking
+from genrec_unlearn_bench.evaluation.lists import GroupLists, jensen_shannon, list_change
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ranking import WIDE_BEAM, UserBlock, user_mean
 from genrec_unlearn_bench.seeding import numpy_generator
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.decoding.ranking import Ranking
     from genrec_unlearn_bench.evaluation.decode import EvaluationContext
-    from genrec_unlearn_bench.evaluation.lists import GroupLists
     from genrec_unlearn_bench.progress import Progress
 
 

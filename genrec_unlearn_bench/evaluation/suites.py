@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from genrec_unlearn_bench.errors import UnknownName, UsageError
+from genrec_unlearn_bench.config import one_of
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
@@ -69,14 +70,11 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
 
     Raises UnknownName for an unknown suite or measurement, UsageError where the suite takes nothing beyond the core.
     """
-    if name not in _SUITES:
-        raise UnknownName("suite", name, _SUITES)
-    suite = _SUITES[name]
+    suite = _SUITES[one_of("suite", name, _SUITES)]
     if not only:
         return suite
     for wanted in only:
-        if wanted not in _MEASUREMENTS:
-            raise UnknownName("measurement", wanted, _MEASUREMENTS)
+        one_of("measurement", wanted, _MEASUREMENTS)
     if not suite.holdout:
         raise UsageError(
             f"the suite {name!r} takes the core measurements alone, and --measure names {', '.join(only)}",
@@ -86,7 +84,6 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
 
 
 def find_measurement(name: str) -> Measurement:
-    if name not in _MEASUREMENTS:
-        raise UnknownName("measurement", name, _MEASUREMENTS)
-    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{_MEASUREMENTS[name][0]}")()
+    place, _ = _MEASUREMENTS[one_of("measurement", name, _MEASUREMENTS)]
+    measurement: Measurement = imported(f"genrec_unlearn_bench.evaluation.{place}")()
     return measurement

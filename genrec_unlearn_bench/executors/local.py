@@ -18,8 +18,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -30,9 +30,6 @@ from genrec_unlearn_bench.files import guarded
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import OPTION, How, JobState, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.environment import allowed_cores
-
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerProcess
 
 MIB = 1 << 20
 BY_SCALE = {"smoke": 1024, "small": 3072, "paper": 8192, "official": 24576}

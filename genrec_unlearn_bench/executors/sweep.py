@@ -13,15 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
+from genrec_unlearn_bench.executors.local import LocalProcesses
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import STOPPED, JobState, State, SweepFolder
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.executors.local import LocalProcesses
-    from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.progress import Progress
 
 TICK = 0.5
 """Seconds between two looks at everything, what jobs take included, where nothing ends meanwhile."""

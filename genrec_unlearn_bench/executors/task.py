@@ -30,14 +30,12 @@ from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.grid.spec import RESULT, Job
 from genrec_unlearn_bench.grid.state import OPTION, STOPPED, JobState, State, SweepFolder
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
-from genrec_unlearn_bench.pipeline.stage import StageContext, materialise, topological
+from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress, launched, process_index
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
-
-    from genrec_unlearn_bench.pipeline.stage import Stage
 
 HEARTBEAT = 10.0
 """Seconds between two signs of life, which also say how far the job has come."""

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from importlib import resources as package_files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.config import one_of, parse, plain_yaml
@@ -35,14 +35,11 @@ from genrec_unlearn_bench.grid.spec import (
     read_content,
     seeds,
 )
+from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import Catalogue
-from genrec_unlearn_bench.pipeline.stage import by_title
+from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
+from genrec_unlearn_bench.pipeline.stage import Stage, by_title
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, Entry, methods
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.record import Cell
-    from genrec_unlearn_bench.pipeline.stage import Stage
 
 Point = dict[str, Any]
 """Values on the axes and of varied fields."""
@@ -196,7 +193,6 @@ def graph_builder(*, download: bool = False) -> Build:
     With ``download``, a dataset that is not on this machine is downloaded, which its keys need.
     """
     from genrec_unlearn_bench.pipeline.graph import build_result
-    from genrec_unlearn_bench.pipeline.resolve import resolve
 
     catalogue = Catalogue()
     memo: dict[Any, Any] = {}

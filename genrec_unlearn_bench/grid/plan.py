@@ -14,21 +14,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
+from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
 from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
 from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
-from genrec_unlearn_bench.pipeline.stage import topological
+from genrec_unlearn_bench.pipeline.stage import Stage, topological
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import differences
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
-    from genrec_unlearn_bench.pipeline.stage import Stage
-    from genrec_unlearn_bench.progress import Progress
-    from genrec_unlearn_bench.store.store import StageStore
+from genrec_unlearn_bench.store.store import StageStore
 
 Standing = Literal["done", "missing", "impossible"]
 """``done``: the result that would be written now is there. ``impossible``: the cell cannot be run as it is asked."""

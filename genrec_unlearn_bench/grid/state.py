@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psutil
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 
-from genrec_unlearn_bench.config import StrictModel, one_of
+from genrec_unlearn_bench.config import StrictModel, one_of, read_json
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.files import atomic_text, guarded
 from genrec_unlearn_bench.grid.spec import Job, read_content
@@ -159,10 +159,7 @@ class SweepFolder:
 
     def facts(self) -> SweepFacts:
         """How the latest call was made, as far as that can be read."""
-        try:
-            return SweepFacts.model_validate_json((self.root / "sweep.json").read_bytes())
-        except (OSError, ValidationError):
-            return SweepFacts()
+        return read_json(SweepFacts, self.root / "sweep.json") or SweepFacts()
 
     def begin(self, facts: SweepFacts, jobs: Iterable[Job]) -> None:
         """Keep how this call was made, and its jobs. Raises StorageError."""
@@ -184,7 +181,7 @@ class SweepFolder:
 
     def state(self, job: str) -> JobState | None:
         """State of a job; None where nothing is known."""
-        return _read_state(self.state_file(job))
+        return read_json(JobState, self.state_file(job))
 
     def attempts(self, job: str) -> int:
         """Attempts at a job that have begun, of earlier sweeps too."""
@@ -199,7 +196,7 @@ class SweepFolder:
                 status = path.stat()
                 signature = (status.st_ino, status.st_mtime_ns)
                 if path not in self._read or self._read[path][0] != signature:
-                    self._read[path] = (signature, _read_state(path))
+                    self._read[path] = (signature, read_json(JobState, path))
         return {state.job: state for _, state in self._read.values() if state is not None}
 
     def write(self, state: JobState) -> None:
@@ -252,13 +249,6 @@ def tail(path: Path, lines: int = 12) -> list[str]:
         return path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     except OSError:
         return []
-
-
-def _read_state(path: Path) -> JobState | None:
-    try:
-        return JobState.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
 
 
 def _file_name(name: str) -> str:

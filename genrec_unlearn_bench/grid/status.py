@@ -14,20 +14,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.config import StrictModel
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.files import atomic_folder, atomic_text
+from genrec_unlearn_bench.grid.plan import PlannedCell
 from genrec_unlearn_bench.grid.spec import RESULT
 from genrec_unlearn_bench.grid.state import SILENCE, JobState, State, SweepFolder, tail
 from genrec_unlearn_bench.pipeline.results import read_record, result_folder
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.plan import PlannedCell
-    from genrec_unlearn_bench.progress import Progress
 
 FILE = "collected.json"
 OPTION = "--out"
@@ -157,7 +155,7 @@ def _shown(state: JobState | None, started: float) -> State:
 def _running(state: JobState, now: float) -> RunningJob:
     silent = now - state.updated
     return RunningJob(
-        **state.model_dump(include={"job", "stage", "host", "place", "executor"}),
+        **state.model_dump(include={"job", "stage", "host", "place"}),
         attempt=state.attempts,
         seconds=max(0.0, now - (state.started or state.updated)),
         late=f"silent for {silent:.0f} s" if silent > SILENCE else "",

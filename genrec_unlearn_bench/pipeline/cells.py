@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.backbones import backbones as known_backbones
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
+from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
-from genrec_unlearn_bench.progress import launched
+from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.pipeline.stage import SessionCache
-    from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.store.store import StageStore
 
 FIRST_ROWS = ("original", "retrain")
 """Computed on the way to every other row, so they stand in every table."""
 
-Failed = list[tuple["RunRequest", BenchError]]
-Tracked = Callable[["RunRequest", "Progress"], AbstractContextManager["Progress"]]
+Failed = list[tuple[RunRequest, BenchError]]
+Tracked = Callable[[RunRequest, Progress], AbstractContextManager[Progress]]
 
 
 def expand_names(

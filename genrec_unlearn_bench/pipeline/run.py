@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.backbones.config import BackboneConfig, SasRecConfig
@@ -15,26 +15,18 @@ from genrec_unlearn_bench.evaluation.collateral import change_from_original
 from genrec_unlearn_bench.evaluation.gap import cost_values, gap_to_oracle
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics, References, compare_measurements
-from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import file_digest
+from genrec_unlearn_bench.pipeline import results
 from genrec_unlearn_bench.pipeline.environment import arithmetic, describe, determinism, version_mismatches
 from genrec_unlearn_bench.pipeline.graph import build_result, recommender_stages
 from genrec_unlearn_bench.pipeline.record import Cost, RunRecord, StageRef
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ConfigSource, ResolvedRequest, resolve
-from genrec_unlearn_bench.pipeline.results import (
-    LOSSES,
-    FinishedRun,
-    finished_run,
-    remember_finished,
-    result_folder,
-    table_bytes,
-    write_result,
-)
 from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, StageContext, materialise, read_notes, topological
-from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import SASREC, Scores
 from genrec_unlearn_bench.pipeline.stages.stream import divide, stream_metrics
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
@@ -44,10 +36,6 @@ from genrec_unlearn_bench.sids.health import SidHealth, health
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import check_task
 
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.stages.data import PreparedTask
-
 
 def run_cell(
     request: RunRequest,
@@ -56,7 +44,7 @@ def run_cell(
     *,
     cache: SessionCache | None = None,
     source: ConfigSource | None = None,
-) -> FinishedRun:
+) -> results.FinishedRun:
     """Run one cell and write its result, or read the one that is there; finished stages are kept if the run fails.
 
     ``source`` of the method's configuration is the request's ruleset, if it is not given (a record's own).
@@ -64,7 +52,7 @@ def run_cell(
     resolved = resolve(request, source=source)
     done = run_resolved(resolved, StageContext(store, progress or Progress(), cache or SessionCache(), resolved.device))
     if source is None and process_index() == 0:
-        remember_finished(request, store, done)
+        results.remember_finished(request, store, done)
     return done
 
 
@@ -85,10 +73,10 @@ def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, se
     return health(table, items_by_concept=split.items, brands=items.brands, categories=categories)
 
 
-def run_resolved(resolved: ResolvedRequest, context: StageContext) -> FinishedRun:
+def run_resolved(resolved: ResolvedRequest, context: StageContext) -> results.FinishedRun:
     """Run a cell that is resolved already: its stages in one loop, then its record."""
     result = build_result(resolved, progress=context.progress)
-    done = finished_run(resolved.request.results_dir, resolved.cell, result.key)
+    done = results.finished_run(resolved.request.results_dir, resolved.cell, result.key)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
         return done
@@ -110,7 +98,7 @@ def _check_task(resolved: ResolvedRequest, inputs: Inputs) -> None:
         divide(prepared.split, prepared.dataset.items, resolved.request.requests)
 
 
-def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> FinishedRun:
+def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> results.FinishedRun:
     prepared = prepare_task(inputs, resolved)
     cost = cost_of(resolved, inputs)
     own: Scores = inputs["scores of row"]
@@ -124,13 +112,13 @@ def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> FinishedRun:
             f"the result breaks invariants and was not written:{listing}",
             hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
         )
-    tables = {name: table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
+    tables = {name: results.table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
     record = build_record(resolved, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
     root = resolved.request.results_dir
     if process_index() == 0:
-        losses = inputs.stored("row").path / LOSSES
-        write_result(root, record, prepared.split.manifest, per_user=own.per_user, losses=losses, tables=tables)
-    return FinishedRun(record, result_folder(root, record))
+        losses = inputs.stored("row").path / results.LOSSES
+        results.write_result(root, record, prepared.split.manifest, per_user=own.per_user, losses=losses, tables=tables)
+    return results.FinishedRun(record, results.result_folder(root, record))
 
 
 def _oracle_roles(inputs: Inputs) -> list[str]:

@@ -18,12 +18,11 @@ from genrec_unlearn_bench.pipeline.error_mapping import enough_memory
 from genrec_unlearn_bench.pipeline.results import LOSSES
 from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.seeding import derive, generators_kept
-from genrec_unlearn_bench.store.manifest import content_key, plain
+from genrec_unlearn_bench.store.manifest import StoredStage, content_key, plain
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.distributed import Processes
     from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.store.manifest import StoredStage
     from genrec_unlearn_bench.store.store import StageStore
 
 Compute = Callable[["StageContext", "Inputs", Path], Mapping[str, Any] | None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from genrec_unlearn_bench import PROTOCOL_VERSION, __version__
 from genrec_unlearn_bench.data.forget import TaskManifest
@@ -27,9 +27,7 @@ from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
 from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, mean_trial
 from genrec_unlearn_bench.tuning.space import SearchSpace, search_space
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.unlearning.method import MethodConfig
+from genrec_unlearn_bench.unlearning.method import MethodConfig
 
 TRIALS = 12
 """The most configurations that the protocol allows."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.text import Text
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.exposure import exposed_values
@@ -32,7 +34,6 @@ from genrec_unlearn_bench.reporting.wording import fields, p_text, six, visible
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
 _EXPOSED = tuple(f"{family}.{name}" for family in ("worst-case", "exposed") for name in ("hr@10", "ndcg@10"))
 USER_METRICS = (*RANK_METRICS, *_EXPOSED)
@@ -147,8 +148,6 @@ def users_document(found: Sequence[CheckpointPair], protocol: StatisticsProtocol
 
 def draw_checkpoints(console: Console, found: Sequence[CheckpointPair], protocol: StatisticsProtocol) -> None:
     """Print every pair of checkpoints, with what they can and cannot show."""
-    from rich.text import Text
-
     heads = ("measure", "seed", "A - B", "p", "test rows", "users")
     for title, pairs in groupby(found, lambda pair: f"{pair.key.title}: A = {pair.first}, B = {pair.second}"):
         console.print(Text(visible(title), style="bold"))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.text import Text
 
 from genrec_unlearn_bench.errors import UnknownName, UsageError
 from genrec_unlearn_bench.reporting.analysis import Cell, Difference, Verdict, analyse_block, paired_differences
@@ -22,9 +24,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import decimals
 from genrec_unlearn_bench.reporting.wording import bare, counted, fields, fixed, p_text, six, visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 SCHEMA_VERSION = 1
 
@@ -200,8 +199,6 @@ def names_of(key: BlockKey) -> dict[str, str]:
 
 def draw_pairs(console: Console, found: Sequence[PairedBlock], protocol: StatisticsProtocol) -> None:
     """Print every block: a line for each measure, then sentences and notes."""
-    from rich.text import Text
-
     heads = ("measure", "A", "B", "A - B", "p", "p Holm", "sign flip", "g", "seeds")
     for each in found:
         names = f"A = {each.first.label}, B = {each.second.label}"

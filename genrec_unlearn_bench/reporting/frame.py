@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.results import Result, result_of
-from genrec_unlearn_bench.reporting.selection import CELL_COLUMNS
+from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result, result_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from genrec_unlearn_bench.pipeline.results import FinishedRun
 
 VALUE_COLUMNS = ("metric", "group", "beam", "value", "n", "better")
 RECORD_COLUMNS = ("diverged", "submission", "badge", "key", "created", "suite_version", "protocol_version", "folder")

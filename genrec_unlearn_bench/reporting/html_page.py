@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from jinja2 import Environment
 from pydantic_core import to_json
 
+from genrec_unlearn_bench.config import read_json
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, packaged_datasets
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.tasks import TaskSpec, tasks
@@ -36,9 +37,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, layouts
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
 from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_environment
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 TITLE = "Unlearning in generative recommendation"
 SCRIPTS = ("elements.js", "table.js", "plot.js", "details.js", "compare.js", "main.js")
@@ -256,13 +254,7 @@ def task_pages(
 def _manifest(name: str, blocks: Sequence[Block], folder: Path | None) -> TaskManifest | None:
     """The manifest beside any of the results, if it is the one they were made with; else the folder's."""
     for result in (result for block in blocks for row in block.rows for result in row.results.values()):
-        found = _read_manifest(result.folder / MANIFEST)
+        found = read_json(TaskManifest, result.folder / MANIFEST)
         if found is not None and (found.task, found.digest) == (name, result.task_digest):
             return found
-    return _read_manifest(folder / f"{name}.json") if folder is not None and "/" not in name else None
-
-
-def _read_manifest(path: Path) -> TaskManifest | None:
-    with suppress(OSError, ValidationError):
-        return TaskManifest.model_validate_json(path.read_bytes())
-    return None
+    return read_json(TaskManifest, folder / f"{name}.json") if folder is not None and "/" not in name else None

@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from jinja2 import Environment, Template
+
+from genrec_unlearn_bench.reporting import wording
 from genrec_unlearn_bench.reporting.analysis import Mark, Verdict
 from genrec_unlearn_bench.reporting.latex_text import escape, label, shorten
 from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
@@ -21,17 +24,6 @@ from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragr
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
-from genrec_unlearn_bench.reporting.wording import (
-    backbone_title,
-    bare,
-    fixed,
-    row_title,
-    task_title,
-    template_environment,
-)
-
-if TYPE_CHECKING:
-    from jinja2 import Environment, Template
 
 Item = TypeVar("Item")
 
@@ -59,7 +51,7 @@ def _environment() -> Environment:
     marks = {"block_start": "((*", "block_end": "*))", "variable_start": "(((", "variable_end": ")))"}
     marks |= {"comment_start": "((=", "comment_end": "=))"}
     options = {f"{name}_string": mark for name, mark in marks.items()}
-    return template_environment("latex", keep_trailing_newline=True, **options)
+    return wording.template_environment("latex", keep_trailing_newline=True, **options)
 
 
 def template(name: str) -> Template:
@@ -174,7 +166,7 @@ def _heads(columns: Sequence[Column]) -> dict[str, list[_Head]]:
 
     by_task = [tuple(members) for _, members in groupby(columns, lambda column: column.top)]
     out: dict[str, list[_Head]] = {"groups": [], "titled": [], "titles": []}
-    out["tasks"] = [over(escape(shorten(task_title(members[0].top))), members) for members in by_task]
+    out["tasks"] = [over(escape(shorten(wording.task_title(members[0].top))), members) for members in by_task]
     for group in _groups(columns):
         arrows = {_ARROWS[column.measure.arrow] for column in group}
         shared = arrows.pop() if len(arrows) == 1 else ""
@@ -217,7 +209,7 @@ def _sections(page: Page) -> list[dict[str, object]]:
             | {"cells": _line(page, line)}
             for place, line in enumerate(shown)
         ]
-        title = escape(shorten(backbone_title(section.title)))
+        title = escape(shorten(wording.backbone_title(section.title)))
         out.append({"title": title, "continued": number == 0 and page.continued, "lines": lines})
     return out
 
@@ -228,7 +220,7 @@ def _says_something(entry: Entry) -> bool:
 
 
 def _line(page: Page, line: Line) -> list[str]:
-    cells = [escape(shorten(row_title(line.label)))]
+    cells = [escape(shorten(wording.row_title(line.label)))]
     shown = [entry for entry in line.entries if entry.column in page.columns]
     for _, members in groupby(shown, lambda entry: entry.column.top):
         entries = list(members)
@@ -248,11 +240,11 @@ def _cells(entry: Entry) -> tuple[str, str, str]:
         return "--", "", ""
     if cell.mean is None:
         return "--" if entry.column.measure in RECORDED_COSTS else "n.m.", "", ""
-    spread = "" if cell.sd is None else rf"\gubsd{{{bare(fixed(cell.sd, decimals))}}}"
+    spread = "" if cell.sd is None else rf"\gubsd{{{wording.bare(wording.fixed(cell.sd, decimals))}}}"
     signs = ""
     # At primary measures alone, as only these carry a claim.
     if entry.column.primary:
         signs = "" if cell.difference is None else _SIGNS.get(cell.difference.verdict, "")
         if cell.equivalence is not None and cell.equivalence.verdict in (Likeness.EQUIVALENT, Likeness.IDENTICAL):
             signs += r"\dagger"
-    return _FONTS[cell.mark] % fixed(cell.mean, decimals), spread, f"$^{{{signs}}}$" if signs else ""
+    return _FONTS[cell.mark] % wording.fixed(cell.mean, decimals), spread, f"$^{{{signs}}}$" if signs else ""

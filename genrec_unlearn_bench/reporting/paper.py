@@ -121,7 +121,7 @@ def statistics_paragraph(tables: Sequence[Table]) -> str:
 
 
 def statistics_sentences(tables: Sequence[Table]) -> tuple[str, ...]:
-    """Its sentences, with citations (``without_citations`` makes them plain text)."""
+    """Its sentences, with citations."""
     return sentences("statistics.txt", **_context(tables, facts(tables), bibliography(tables)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -17,22 +18,6 @@ from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 
 _GAPS = ("gap.", "gapz.")
-_CELL = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
-_RECORD = (
-    *("key", "protocol_version", "suite_version", "created", "dataset_digest", "task_digest", "method_digest"),
-    *(
-        "encoder",
-        "environment",
-        "diverged",
-        "ended_early",
-        "command",
-        "notes",
-        "per_user_digest",
-        "holdout",
-        "original_over_sasrec",
-    ),
-)
-"""Fields of a ``Result`` that are those of the record and its cell."""
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -113,6 +98,11 @@ class Result:
     source: Source
 
 
+CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
+"""What a result is selected by; ``backbone`` is then the name that tables show."""
+_OF_RECORD = tuple(field.name for field in dataclass_fields(Result) if field.name in RunRecord.model_fields)
+
+
 class Loaded(NamedTuple):
     """Results of some folders; ``faults`` are the records that could not be read, as sentences."""
 
@@ -171,13 +161,10 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
     cell = record.cell
     measured = [(Measure(v.metric, v.group, v.beam), v) for v in record.metrics if not v.metric.startswith(_GAPS)]
     values = {measure: value.value for measure, value in measured}
+    shared = {name: getattr(cell, name) for name in CELL_COLUMNS} | {name: getattr(record, name) for name in _OF_RECORD}
+    configs = {name: _canonical(shared[name]) for name in ("method_config", "backbone_config", "sid_config")}
     return Result(
-        **{name: getattr(cell, name) for name in _CELL},
-        **{name: getattr(record, name) for name in _RECORD},
-        method_config=_canonical(record.method_config),
-        backbone_config=_canonical(record.backbone_config),
-        sid_config=_canonical(record.sid_config),
-        backbone_label=record.backbone_label or cell.backbone,
+        **{**shared, **configs, "backbone_label": record.backbone_label or cell.backbone},
         values=values | _costs(record, values.get(UNLEARN_SECONDS)),
         examples={measure: value.n for measure, value in measured if value.n},
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,

@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted
-
-CELL_COLUMNS = ("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests")
-"""What a result is selected by; ``backbone`` is the name that tables show."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,7 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
     """
     every = kept = tuple(results)
     for column, values in filters.items():
-        if column not in CELL_COLUMNS:
-            raise UnknownName("filter", column, CELL_COLUMNS)
+        one_of("filter", column, CELL_COLUMNS)
         patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
         field = "backbone_label" if column == "backbone" else column
         check_names(column, patterns, {str(getattr(result, field)) for result in every})

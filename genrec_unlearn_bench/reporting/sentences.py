@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jinja2 import Environment
 
+from genrec_unlearn_bench.reporting import wording
 from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark, Unmarked, Verdict
 from genrec_unlearn_bench.reporting.board import CORE, Block, Row
 from genrec_unlearn_bench.reporting.latex_text import escape, shorten
@@ -24,20 +26,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, smallest_p
 from genrec_unlearn_bench.reporting.tables import DIVERGED, EQUIVALENCE, SIGNS, Entry, Table
-from genrec_unlearn_bench.reporting.wording import (
-    backbone_title,
-    counted,
-    listed,
-    p_text,
-    row_title,
-    spanned,
-    task_title,
-    template_environment,
-    verb,
-)
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 Span = tuple[float, float]
 Reasons = tuple[tuple[Unmarked, tuple[str, ...]], ...]
@@ -237,7 +225,7 @@ _LATEX_SIGNS = {
     "unmeasured": "n.m.",
     "absent": "–",
 }
-_TITLES = {"row": row_title, "task": task_title, "backbone": backbone_title}
+_TITLES = {"row": wording.row_title, "task": wording.task_title, "backbone": wording.backbone_title}
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Around the keys of a citation in a sentence; private characters, taken out of all names."""
@@ -284,7 +272,7 @@ def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) 
         "name": name,
         "present": set(_present(found.entries, primary_alone=brief)),
         "costs": any(column.measure in RECORDED_COSTS for column in table.columns),
-        "baselines": listed(name("row", label) for label in found.baselines or (found.protocol.baseline,)),
+        "baselines": wording.listed(name("row", label) for label in found.baselines or (found.protocol.baseline,)),
         "oracle": name("row", found.protocol.oracle),
         "suite": suite if suite != CORE else "",
         "core": CORE,
@@ -345,7 +333,7 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
     found, name = context["f"], context["name"]
 
     def named(labels: Iterable[str], kind: str = "row") -> str:
-        return listed(name(kind, label) for label in labels)
+        return wording.listed(name(kind, label) for label in labels)
 
     def place(short: Short) -> str:
         each = " each" if len(short.labels) > 1 else ""
@@ -364,10 +352,6 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
     return tuple(re.sub(r" (?=[.;,](?: |$))", "", part) for part in parts if part)
 
 
-def without_citations(sentence: str) -> str:
-    return _CITATION.sub("", sentence)
-
-
 def in_latex(sentence: str) -> str:
     """The sentence as TeX: escaped, statistics' symbols in italics, citations as ``\\cite``."""
     out = []
@@ -382,16 +366,16 @@ def in_latex(sentence: str) -> str:
 @cache
 def _environment() -> Environment:
     # Names come from outside. The text is escaped where it becomes TeX or HTML.
-    environment = template_environment("text", finalize=Cited.plain)
+    environment = wording.template_environment("text", finalize=Cited.plain)
     environment.globals |= {
-        "counted": counted,
-        "listed": listed,
+        "counted": wording.counted,
+        "listed": wording.listed,
         "most_named": NAMED,
-        "p_equals": lambda p: f"p {p_text(p)}" if p_text(p).startswith("<") else f"p = {p_text(p)}",
-        "p_text": p_text,
+        "p_equals": lambda p: f"p {'' if (text := wording.p_text(p)).startswith('<') else '= '}{text}",
+        "p_text": wording.p_text,
         "percent": lambda share: f"{100 * share:g}%",
-        "spanned": spanned,
-        "verb": verb,
+        "spanned": wording.spanned,
+        "verb": wording.verb,
     }
     environment.filters["effect"] = lambda value: f"{value:.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
     return environment

@@ -278,12 +278,8 @@ def request_of(
     # A record of a dataset folder that is elsewhere fails before anything else.
     find_task(cell.task, data_dir)
     return RunRequest(
-        task=cell.task,
+        **cell.model_dump(include={"task", "backbone", "seed", "scale", "suite", "requests"}),
         method=_method(record, method),
-        backbone=cell.backbone,
-        seed=cell.seed,
-        scale=cell.scale,
-        suite=cell.suite,
         measure=tuple(record.measuring),
         measure_set={f"{name}.{field}": v for name, fields in record.measuring.items() for field, v in fields.items()},
         data_dir=data_dir,
@@ -295,7 +291,6 @@ def request_of(
         sid_set=record.sid_config,
         oracle_seeds=_oracles(record),
         sasrec=record.original_over_sasrec is not None,
-        requests=cell.requests,
         shadows=sum(stage.name.startswith(f"{STAGE}: ") for stage in record.stages),
         results_dir=results_dir,
     )

@@ -25,9 +25,8 @@ class Overlap(StrictModel):
     per_level: tuple[float, ...]
     """In [0, 1], every level, the collision ordinal included."""
     quantised: float
-    """Mean over the quantised levels: the measurement."""
-    all_levels: float
-    """Mean over all levels. The ordinal is 0 for nearly all items, so its overlap is near 1 and says little."""
+    """Mean over the quantised levels: the measurement. The ordinal is 0 for nearly all items, so its overlap is near 1
+    and says little."""
 
 
 class OverlapLift(StrictModel):
@@ -59,11 +58,7 @@ def overlap(table: SidTable, items: BoolArray) -> Overlap:
     """Ω of the concept items [N] (mask) with the retain items; ValueError where either side is empty."""
     depth = table.quantised_levels
     levels = level_overlaps(np.concatenate([table.quantised_codes, table.codes[:, depth:]], axis=1), items)
-    return Overlap(
-        per_level=tuple(float(x) for x in levels),
-        quantised=float(levels[:depth].mean()),
-        all_levels=float(levels.mean()),
-    )
+    return Overlap(per_level=tuple(float(x) for x in levels), quantised=float(levels[:depth].mean()))
 
 
 def overlap_lift(codes: IntArray, items: BoolArray, *, draws: int = 200, seed: int) -> OverlapLift:

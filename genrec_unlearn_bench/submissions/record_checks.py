@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import TaskManifest, check_manifest, manifest_digest
 from genrec_unlearn_bench.data.tasks import find_task, tasks
 from genrec_unlearn_bench.errors import BenchError
@@ -248,7 +249,6 @@ def known_manifest(bundle: Bundle, task: str) -> TaskManifest | None:
 
 @cache
 def _demo_manifest(task: str) -> TaskManifest:
-    from genrec_unlearn_bench.data.catalogue import find_dataset
     from genrec_unlearn_bench.data.concepts import resolve
     from genrec_unlearn_bench.data.prepare import prepare
     from genrec_unlearn_bench.progress import Progress

@@ -12,23 +12,20 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import Field
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.backbones.config import BackboneConfig
 from genrec_unlearn_bench.config import StrictModel, parse, parse_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.registry import source_digest
+from genrec_unlearn_bench.registry import Entry, source_digest
+from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.store.manifest import content_key, plain
 from genrec_unlearn_bench.tuning.rule import FLOOR, LEVEL, NEAR_FLOOR, RULE, Trial, choose
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.config import BackboneConfig
-    from genrec_unlearn_bench.registry import Entry
-    from genrec_unlearn_bench.sids.config import SidConfig
 
 WHERE = "rulesets/fixed.yaml"
 

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.pipeline.run import FinishedRun
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, by_title, materialise
 from genrec_unlearn_bench.pipeline.stages import shadows
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task

@@ -12,8 +12,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.catalogue import family
 from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.pipeline.resolve import resolve
-from genrec_unlearn_bench.pipeline.results import read_record, record_text
-from genrec_unlearn_bench.pipeline.run import FinishedRun
+from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record, record_text
 from genrec_unlearn_bench.reproduce.repeat import repeat_record, request_of
 from genrec_unlearn_bench.tuning.choice import recommender_digest, write_choice
 from tests.pipeline.conftest import Bench

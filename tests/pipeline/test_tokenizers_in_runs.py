@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from genrec_unlearn_bench.pipeline.run import FinishedRun, sid_health
+from genrec_unlearn_bench.pipeline.results import FinishedRun
+from genrec_unlearn_bench.pipeline.run import sid_health
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.sids.table import SidTable, load_table
 from tests.pipeline.conftest import TINY, Bench

@@ -12,13 +12,13 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph, statistics_sentences
-from genrec_unlearn_bench.reporting.sentences import without_citations
+from genrec_unlearn_bench.reporting.sentences import _CITATION
 from genrec_unlearn_bench.reporting.tables import Table
 from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables
 
 
 def plain(tables: tuple[Table, ...]) -> str:
-    return " ".join(map(without_citations, statistics_sentences(tables)))
+    return " ".join(_CITATION.sub("", each) for each in statistics_sentences(tables))
 
 
 def said(records: list[RunRecord] | None = None, layout: str = "main") -> str:

@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from genrec_unlearn_bench.data import concepts
+from genrec_unlearn_bench.data.catalogue import DatasetSpec
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
 from genrec_unlearn_bench.data.locate import source_digests
 from genrec_unlearn_bench.data.prepare import prepare
+from genrec_unlearn_bench.data.tasks import TaskSpec
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.encoders import encode_scrubbed, encode_texts
 from genrec_unlearn_bench.features.item_features import ItemFeatures, load_embeddings, save_embeddings
-from genrec_unlearn_bench.pipeline.stage import Stage, StageContext
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
 from genrec_unlearn_bench.progress import Progress
+from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.data.catalogue import DatasetSpec
-    from genrec_unlearn_bench.data.tasks import TaskSpec
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs
-    from genrec_unlearn_bench.store.store import StageStore
 
 MANIFEST = "manifest.json"
 NEAR = "near.safetensors"
@@ -86,15 +82,12 @@ def dataset_stage(
         "dataset",
         1,
         {
-            "name": spec.name,
-            "format": spec.format,
+            **spec.model_dump(include={"name", "format", "split", "k_core"}),
             # How a table is written is part of the key where it is one.
             "files": [
                 {"role": file.role, "names": file.names, **file.model_dump(include=layout, exclude_defaults=True)}
                 for file in spec.files
             ],
-            "split": spec.split,
-            "k_core": spec.k_core,
             **spec.model_dump(mode="json", include={"columns"}, exclude_defaults=True),
         },
         files={source.name: source.digest for source in sources},

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from pydantic import TypeAdapter
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
@@ -38,18 +39,15 @@ from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.evaluation.suites import find_measurement
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.pipeline.environment import metered
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
 from genrec_unlearn_bench.pipeline.results import PER_USER
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import TrainingStages
 from genrec_unlearn_bench.pipeline.stages.unlearn import Situation, first_not_finite, generative
 from genrec_unlearn_bench.seeding import derive
 from genrec_unlearn_bench.tuning.rule import BEAM, ROWS
 from genrec_unlearn_bench.unlearning.validation import sample, validate
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 VALUES = "values.json"
 VALIDATION = "validation.json"
@@ -210,8 +208,6 @@ def measurement_stages(
 
 def _reseed(resolved: ResolvedRequest, name: str) -> None:
     """Set torch's generator as before every stage: loading a model has drawn from it."""
-    import torch
-
     torch.manual_seed(derive(resolved.seed, "stage", name))
 
 

@@ -10,28 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
+from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.holdout import Thinning
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import unmeasured
+from genrec_unlearn_bench.evaluation.metric import MetricValue
 from genrec_unlearn_bench.evaluation.ulira import SPECS, confidence, halves, ulira_values
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import fit_stage, whole_data
 from genrec_unlearn_bench.pipeline.stages.unlearn import first_not_finite, generative, unlearn_stage
 from genrec_unlearn_bench.seeding import derive, numpy_generator
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.recommender import Recommender
-    from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-    from genrec_unlearn_bench.evaluation.metric import MetricValue
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 EXAMPLES = 200
 """Most forget train interactions whose membership is inferred, one example of each."""

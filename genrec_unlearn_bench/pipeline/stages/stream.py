@@ -18,14 +18,16 @@ import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
 from genrec_unlearn_bench.evaluation.ranking import gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
+from genrec_unlearn_bench.pipeline.record import Cost
 from genrec_unlearn_bench.pipeline.results import LOSSES, PER_USER
-from genrec_unlearn_bench.pipeline.stage import Stage, read_notes, write_log
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, read_notes, write_log
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.evaluate import Scores, evaluate_stage
 from genrec_unlearn_bench.pipeline.stages.unlearn import unlearn_stage
@@ -36,10 +38,7 @@ from genrec_unlearn_bench.unlearning.sampling import all_examples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genrec_unlearn_bench.data.items import ItemTable
-    from genrec_unlearn_bench.pipeline.record import Cost
     from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext
 
 NAME = "stream"
 """Name of the table, ``measurements/stream.csv``."""

@@ -6,27 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
-from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, SASREC_SMOKE_SCORES
+from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, SASREC_SMOKE_SCORES, SasRecConfig
 from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
+from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.holdout import without_holdout
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.pipeline.environment import metered
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, StageLog
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
 from genrec_unlearn_bench.progress import process_index
 from genrec_unlearn_bench.sids.imported import imported_table
 from genrec_unlearn_bench.sids.table import load_table, save_table
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.config import SasRecConfig
-    from genrec_unlearn_bench.data.dataset import Dataset
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
 ORACLE_STEP = 1000
 """Distance between the seeds of further oracles, so that they do not meet those of other runs."""

@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
+from genrec_unlearn_bench.backbones.recommender import Ranker, Recommender, ServingRules
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact
 from genrec_unlearn_bench.pipeline.environment import Reading, metered
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory
-from genrec_unlearn_bench.pipeline.stage import Stage
+from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
+from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, StageLog
 from genrec_unlearn_bench.pipeline.stages.data import PreparedTask, prepare_task
 from genrec_unlearn_bench.pipeline.stages.train import MODEL
 from genrec_unlearn_bench.registry import Entry, frame_in_file
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 from genrec_unlearn_bench.unlearning.request import ForgetRequest, check_request
 from genrec_unlearn_bench.unlearning.sampling import at_most
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.backbones.recommender import Ranker
-    from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
-    from genrec_unlearn_bench.pipeline.stage import Inputs, StageContext, StageLog
 
 TOOLKIT_VERSION = 2
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""

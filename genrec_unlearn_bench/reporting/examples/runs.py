@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
-from pydantic import ValidationError
 
+from genrec_unlearn_bench.config import read_json
 from genrec_unlearn_bench.data.dataset import Dataset
 from genrec_unlearn_bench.data.examples import Examples, IntArray
 from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
@@ -134,10 +134,7 @@ def load_task_runs(title: str, chosen: Mapping[str, Result], store: StageStore) 
             what = f"the runs of {runs[0][0]!r} and {label!r} were measured on different test examples"
             raise ProtocolMismatch(what, where=title, hint="compare runs of one dataset, task and suite")
     path = next(iter(chosen.values())).folder / MANIFEST
-    try:
-        manifest = TaskManifest.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        manifest = None
+    manifest = read_json(TaskManifest, path)
     if manifest is None or manifest.digest != first.record.task_digest:
         hint = f"restore the folder, or make the run again: {first.record.command}"
         raise CorruptArtefact("the manifest beside the result is not that of its task", where=str(path), hint=hint)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
@@ -37,6 +36,7 @@ from genrec_unlearn_bench.reporting.figures.model import (
 )
 from genrec_unlearn_bench.reporting.figures.pareto import draw_pareto
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
+from genrec_unlearn_bench.reporting.wording import leaderboard_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,8 +106,7 @@ class _Kinds(StrictModel):
 @cache
 def kinds() -> Mapping[str, Kind]:
     """The kinds of ``leaderboard/figures.yaml``, in the order in which they are drawn."""
-    file = resources.files("genrec_unlearn_bench.leaderboard") / "figures.yaml"
-    return parse_yaml(_Kinds, file.read_text(encoding="utf-8"), where="leaderboard/figures.yaml").kinds
+    return parse_yaml(_Kinds, leaderboard_text("figures.yaml"), where="leaderboard/figures.yaml").kinds
 
 
 class Skipped(NamedTuple):

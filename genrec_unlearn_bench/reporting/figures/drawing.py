@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context, rc_params_from_file, rcParamsDefault
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -26,9 +27,6 @@ from matplotlib.transforms import Bbox
 
 from genrec_unlearn_bench.reporting.figures.model import PALETTE, SECOND_DASH, WIDTHS, Figure, Look, Panel, Series
 from genrec_unlearn_bench.reporting.wording import csv_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _METADATA = {"pdf": ("CreationDate", "Creator", "Producer"), "svg": ("Date", "Creator"), "png": ("Software",)}
 """Entries by format that matplotlib is to leave out."""

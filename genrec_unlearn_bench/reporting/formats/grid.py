@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from genrec_unlearn_bench.reporting.wording import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
-    from rich.text import Text
 
 LABEL = 48
 """Columns of the screen that a name may take before it is folded; at most half of the screen."""
@@ -87,9 +87,6 @@ class WideGrid:
 
 def empty_grid() -> Table:
     """A table without columns, as all tables on the terminal look."""
-    from rich import box
-    from rich.table import Table
-
     return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
@@ -105,13 +102,9 @@ def plain_grid(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int
 
 def print_sentences(console: Console, sentences: Iterable[str]) -> None:
     """Print sentences, each a paragraph that is set in by two columns."""
-    from rich.padding import Padding
-
     for sentence in sentences:
         console.print(Padding(_text(sentence), (0, 0, 0, 2)))
 
 
 def _text(text: Text | str) -> Text:
-    from rich.text import Text
-
     return text if isinstance(text, Text) else Text("\n".join(map(visible, text.split("\n"))))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
@@ -12,10 +14,6 @@ from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import bare, visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 STYLES = {Mark.BEST: "bold", Mark.SECOND: "underline", Mark.PLAIN: ""}
 SIGNS = {Mark.BEST: "*", Mark.SECOND: "_", Mark.PLAIN: ""}
@@ -61,8 +59,6 @@ def draw(
 
 
 def _title(console: Console, text: str, *, style: str = "bold") -> None:
-    from rich.text import Text
-
     console.print(Text(visible(text), style=style))
 
 
@@ -79,8 +75,6 @@ def _grid(section: Section, task: str, *, typed: bool) -> WideGrid:
 
 def _cell(shown: Shown, *, typed: bool) -> Text:
     """Leading zeros and brackets are left out: the main table then fits 120 columns."""
-    from rich.text import Text
-
     text = Text("" if typed else SIGNS[shown.mark])
     text.append(bare(shown.number), style=STYLES[shown.mark])
     spread = bare(shown.spread.replace("± ", "±"))

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from genrec_unlearn_bench.reporting.statistics.paired import FloatArray, clean
+from genrec_unlearn_bench.reporting.statistics.paired import TIE, FloatArray, clean
 from genrec_unlearn_bench.seeding import numpy_generator
 
 CLAIM = "these two checkpoints, not these two methods"
-TIE = 1e-9
-"""Share of the largest possible sum by which two sums may differ and still be one."""
 
 
 @dataclass(frozen=True)
