@@ -14,6 +14,7 @@ import torch
 
 from genrec_unlearn_bench.backbones import cpu_layers, t5
 from genrec_unlearn_bench.backbones.config import T5Shape
+from genrec_unlearn_bench.backbones.cpu_kernels import bfloat16_products
 from genrec_unlearn_bench.backbones.minionerec import recommender as minionerec
 from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, NetworkShape
 from genrec_unlearn_bench.backbones.minionerec.prompts import PromptBatch
@@ -90,11 +91,22 @@ def gradient(model: Recommender) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.module.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize(("peer", "floors"), [("PyTorch's layers", (1.25, 1.25)), ("a layer in parts", (1.1, 1.2))])
+@pytest.mark.parametrize(
+    ("peer", "precision", "floors"),
+    [
+        ("PyTorch's layers", "float32", (1.25, 1.25)),
+        ("a layer in parts", "float32", (1.1, 1.2)),
+        ("a layer in parts", "bfloat16", (1.3, 1.4)),
+    ],
+)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_training_step(family: str, peer: str, floors: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_step(
+    family: str, peer: str, precision: str, floors: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A step as scale ``small`` takes it, at dropout 0.1, against the layers of PyTorch and transformers, and against
     the way before layers were one step: oneDNN's products, 32 random bits an element, all positions of a chain."""
+    if precision == "bfloat16" and not torch.cpu._is_avx512_bf16_supported():
+        pytest.skip("the processor has no products in bfloat16")
     quick = made(family, 0.1)
     with monkeypatch.context() as patch:
         if peer == "PyTorch's layers":
@@ -118,8 +130,12 @@ def test_training_step(family: str, peer: str, floors: tuple[float, float], monk
             patch.setattr(PromptBatch, "before", lambda prompts, end: prompts)
             step(tasks[1], plain)
 
-    result, _, _ = duel(lambda: step(tasks[0], quick), before, rounds=3)
-    result.report(f"training step ({family})", peer=peer)
+    def ours() -> None:
+        with bfloat16_products(precision == "bfloat16"):
+            step(tasks[0], quick)
+
+    result, _, _ = duel(ours, before, rounds=3)
+    result.report(f"training step ({family}, {precision})", peer=peer)
     assert result.ratio >= floors[FAMILIES.index(family)]
 
 
