@@ -8,14 +8,14 @@ gradients written out; queries, keys and values come from one product, ReLU from
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 _bfloat16 = False
 _BITS = 1 << 16
@@ -25,10 +25,28 @@ _UNSEEN = 1e30
 
 def product(values: Tensor, weight: Tensor, bias: Tensor | None = None, then: str = "none") -> Tensor:
     """float32 [..., K] x [N, K] -> [..., N] by oneDNN, where ``onednn_works``; ``then`` is "none" or "relu"."""
+    rows, bias = values.flatten(0, -2), None if bias is None else bias.contiguous()
     if _bfloat16:
-        values, weight, bias = values.bfloat16(), weight.bfloat16(), None if bias is None else bias.bfloat16()
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, then, [], "")
-    return result.float()
+        rows, weight, bias = rows.bfloat16(), weight.bfloat16(), None if bias is None else bias.bfloat16()
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, then, [], "").float()
+    # A view of it could not be changed in place.
+    shaped: Tensor = torch.ops.aten._unsafe_view(result, [*values.shape[:-1], len(weight)])
+    return shaped
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``backward`` of a function whose gradients have none. PyTorch's decorator of this name lets
+    ``torch.autograd.grad`` go past such a function and leave out its part without a word."""
+
+    @wraps(backward)
+    def checked(*given: Any) -> Any:
+        if torch.is_grad_enabled():  # That is what create_graph=True means here.
+            raise RuntimeError(
+                "these layers have no second derivative: call the model inside cpu_layers.twice_differentiable()"
+            )
+        return backward(*given)
+
+    return checked
 
 
 @contextmanager
@@ -48,6 +66,8 @@ def bfloat16_products(wanted: bool = True) -> Iterator[None]:
 
 def weight_gradient(values: Tensor, gradient: Tensor) -> Tensor:
     """[N, K] gradient of a weight, of inputs [..., K] and the outputs' gradient [..., N]."""
+    if not gradient.numel():  # oneDNN adds up no empty sums.
+        return gradient.new_zeros(gradient.shape[-1], values.shape[-1])
     # The first operand is copied, so it should be the smaller one.
     one, two = values.flatten(0, -2).t(), gradient.flatten(0, -2).t()
     return product(one, two).t() if len(one) <= len(two) else product(two, one)

@@ -14,11 +14,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from genrec_unlearn_bench.backbones.cpu_kernels import Attention, FeedForward, dropout_mask, product, weight_gradient
+from genrec_unlearn_bench.backbones.cpu_kernels import (
+    Attention,
+    FeedForward,
+    dropout_mask,
+    once_differentiable,
+    product,
+    weight_gradient,
+)
 from genrec_unlearn_bench.backbones.packing import watched
 from genrec_unlearn_bench.decoding.session import onednn_works
 
@@ -202,6 +208,8 @@ def _feed_forward(x: Tensor, norm: Any, wide: Tensor, gate: Tensor | None, narro
 def _whole(layer: nn.Module, values: Tensor, *parts: nn.Module) -> bool:
     """Whether a layer with these linear ``parts`` can be computed as one step."""
     if not (torch.is_grad_enabled() and _plain(values) and onednn_works()) or watched(layer):
+        return False
+    if any("forward" in vars(part) for part in layer.modules()):  # Somebody has put another function there.
         return False
     return all(type(part) is CpuLinear and _plain(part.weight) for part in parts)
 

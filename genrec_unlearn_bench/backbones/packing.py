@@ -120,7 +120,7 @@ def watched(network: nn.Module) -> bool:
     return any(
         not getattr(hook, "__module__", "").startswith("transformers.")
         for part in network.modules()
-        for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks)
+        for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
         for hook in hooks.values()
     )
 

@@ -178,6 +178,50 @@ def test_what_hooks_read_is_computed_part_by_part(family: str) -> None:
     assert seen == ["CpuLinear"]
 
 
+@pytest.mark.parametrize("way", ["backward pre-hook", "another forward"])
+@pytest.mark.parametrize("family", ["t5", "causal"])
+def test_whoever_watches_or_replaces_a_part_finds_it_called(family: str, way: str) -> None:
+    model, calls = _made(family), []
+    part = next(part for name, part in model.module.named_modules() if name.endswith((".v", ".v_proj")))
+    if way == "another forward":
+        before = part.forward
+        part.forward = lambda values: calls.append(1) or before(values)
+    else:
+        part.register_full_backward_pre_hook(lambda *_: calls.append(1))
+    NextItem(model, small.small_request(users=4).train.retain).loss(np.arange(4)).backward()
+    assert calls
+
+
+@pytest.mark.parametrize("family", ["t5", "causal"])
+def test_second_derivatives_are_refused_and_never_left_out(family: str) -> None:
+    model = _made(family, 0.0)
+    parameters = [weight for weight in model.module.parameters() if weight.requires_grad]
+
+    def product_with_hessian() -> list[Tensor | None]:
+        loss = NextItem(model, small.small_request(users=4).train.retain).loss(np.arange(4))
+        first = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+        total = sum(one.sum() for one in first if one is not None)
+        return list(torch.autograd.grad(total, parameters, allow_unused=True))  # type: ignore[arg-type]
+
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        product_with_hessian()
+    with cpu_layers.twice_differentiable():
+        assert any(one is not None and bool(one.any()) for one in product_with_hessian())
+
+
+def test_products_may_be_changed_in_place_may_be_empty_and_mind_strides() -> None:
+    _, quick, values = linear()
+    torch.testing.assert_close(quick(values).mul_(2), 2 * quick(values))
+    empty = torch.zeros(0, 40, requires_grad=True)
+    quick(empty).sum().backward()
+    assert quick.weight.grad is not None
+    assert not quick.weight.grad.any()
+    with torch.no_grad():
+        plain = quick(values) - quick.bias
+        quick.bias = nn.Parameter(torch.randn(24, 3)[:, 1])
+        torch.testing.assert_close(quick(values), plain + quick.bias)
+
+
 def test_bfloat16_rounds_operands_and_results_of_products() -> None:
     torch.manual_seed(0)
     values, weight = torch.randn(6, 40), torch.randn(24, 40)
