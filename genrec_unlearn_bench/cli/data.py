@@ -40,7 +40,7 @@ def info(name: Name, data_dir: options.DataDir = None, cache_dir: options.CacheD
 
 
 def import_(
-    folder: Annotated[Path, Argument(help="Folder with items.jsonl and interactions.tsv or sequences.tsv.")],
+    folder: Annotated[Path, Argument(help="Folder with the files (docs/own-data.md).")],
     name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
         str, Option("--format", help="folder, table, recbole, minionerec, letter, amazon-2018.")

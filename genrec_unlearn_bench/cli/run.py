@@ -177,6 +177,8 @@ def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
         console.print(f"weak original: {why}, so that it says little about unlearning")
     for name, far in {name: far for record in records for name, far in record.ended_early.items()}.items():
         console.print(f"ended early: {name} {far}")
+    for note in dict.fromkeys(note for record in records for note in record.notes if not note.startswith("max_hours")):
+        console.print(f"note: {note}", soft_wrap=True)
     if any(record.measuring for record in records):
         console.print("beyond the core: bench leaderboard --layout attack")
     if any(record.cell.requests > 1 for record in records):

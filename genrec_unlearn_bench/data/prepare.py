@@ -20,6 +20,7 @@ from genrec_unlearn_bench.data.catalogue import (
     SplitName,
     TableMapping,
     check_spec,
+    imported_folders,
     packaged_datasets,
     remember_import,
 )
@@ -63,13 +64,18 @@ def import_folder(
     Args:
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
 
-    Raises UsageError for the name of a dataset that ships, ConfigError where name, split and filtering do not go
-    together, and DataFault with what is wrong with the data, as far as possible all at once.
+    Raises UsageError for the name of a dataset that ships and for a folder that has another name, ConfigError where
+    name, split and filtering do not go together, and DataFault with what is wrong with the data, as far as possible all
+    at once.
     """
     if name in packaged_datasets():
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
     if not folder.is_dir():
         raise DataMissing("there is no such folder", where=str(folder))
+    held = {place: known for known, place in imported_folders().items()}.get(folder.resolve(), name)
+    if held != name and (folder / SPEC_FILE).is_file():
+        hint = f"give that name, import a copy of the folder, or delete its {SPEC_FILE} to give {held!r} up"
+        raise UsageError(f"the folder is the dataset {held!r} already", where=str(folder), hint=hint)
     asked = mapping or TableMapping()
     files = asked.files or [FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items()]
     roles = {file.role for file in files}

@@ -32,7 +32,7 @@ def pull(source: str, results_dir: Path, progress: Progress) -> dict[Path, bool]
             download(source, path, progress)
         with opened(path) as bundle:
             if faults := verify(bundle).faults:
-                what = f"{len(faults)} checks fail, as: {faults[0].what}"
+                what = f"checks that fail: {len(faults)}, the first: {faults[0].what}"
                 raise BenchError(what, where=f"{source}: {faults[0].where}", hint=f"bench submission verify {source}")
             pulled = {}
             for result in bundle.results:

@@ -201,14 +201,16 @@ def check_seeds(bundle: Bundle, spec: Submission) -> Iterator[Finding]:
 @check("bundle", "run it with the settings of that result's command, so that only the method differs")
 def check_recommenders(bundle: Bundle) -> Iterator[Finding]:
     """One configuration of backbone, tokenizer and encoder for each task, backbone and scale: the leaderboard's own,
-    where it has results of that kind, else the first result's."""
+    where it has results of that kind under the same protocol, else the first result's."""
     first: dict[tuple[str, ...], tuple[str, RunRecord]] = {}
     for result in bundle.results:
         record, cell = result.record, result.record.cell
         key = (cell.task, cell.backbone, record.backbone_label, cell.scale)
         if key not in first and not bundle.is_tree:
             for folder, known in published_records(bundle.leaderboard / "results", cell.task, cell.backbone):
-                if (known.cell.scale, known.backbone_label) == (cell.scale, record.backbone_label):
+                # Earlier protocols trained otherwise.
+                alike = (known.cell.scale, known.backbone_label, known.protocol_version)
+                if alike == (cell.scale, record.backbone_label, record.protocol_version):
                     first.setdefault(key, (f"leaderboard/{folder.relative_to(bundle.leaderboard).as_posix()}", known))
         place, other = first.setdefault(key, (result.place, record))
         names = ("backbone_config", "sid_config", "encoder")

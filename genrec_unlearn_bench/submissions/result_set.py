@@ -138,7 +138,7 @@ def load_result_set(
     if chosen not in versions:
         there = ", ".join(map(str, sorted(versions))) or "none"
         raise DataMissing(
-            f"there is no result of protocol {chosen} (of others: {there}; records that cannot be read: {len(faults)})",
+            f"there is no result of protocol {chosen} (but of: {there}; records that cannot be read: {len(faults)})",
             where=", ".join(places),
             hint="run something first (bench run), or name a folder with results (--results-dir)",
         )

@@ -104,7 +104,7 @@ def submit(
         verification = verify(load(draft, leaderboard))
         if faults := verification.faults:
             listing = "".join(f"\n- {fault.text()}" for fault in faults[:12])
-            what = f"{len(faults)} faults, so nothing was written:{listing}"
+            what = f"faults: {len(faults)}, so nothing was written:{listing}"
             raise BenchError(what, where=str(target))
         with atomic_folder(target, "--out", replace=True) as final:
             shutil.copytree(draft, final, dirs_exist_ok=True, copy_function=shutil.copyfile)

@@ -50,6 +50,10 @@ def test_an_import_is_known_by_name_everywhere(tmp_path: Path) -> None:
 def test_a_folder_has_one_name(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "shop")
     import_folder(folder, "one", Progress())
+    with pytest.raises(UsageError, match="the folder is the dataset 'one' already"):
+        import_folder(folder, "two", Progress())
+    assert find_dataset("one").name == "one", "and stays it"
+    (folder / "dataset.yaml").unlink()
     import_folder(folder, "two", Progress())
     assert imported_folders() == {"two": folder}
 
@@ -91,13 +95,6 @@ def test_again_replaces(tmp_path: Path) -> None:
     import_folder(folder, "my-shop", Progress())
     import_folder(folder, "my-shop", Progress(), k_core=3)
     assert find_dataset("my-shop", folder).k_core == 3
-
-
-def test_another_name_replaces_too(tmp_path: Path) -> None:
-    folder = write_shop(tmp_path / "s")
-    import_folder(folder, "my-shop", Progress())
-    import_folder(folder, "new-shop", Progress())
-    assert find_dataset("new-shop", folder).name == "new-shop"
 
 
 def test_folder_that_has_the_name_of_a_packaged_dataset(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ alteration is one of a digest.
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench.submissions.bundle import load
+from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.altered_results import RESULTS
-from tests.submissions.forging import is_refused
+from tests.submissions.forging import is_refused, places
 
 
 @pytest.mark.parametrize("what", RESULTS)
@@ -19,3 +23,18 @@ def test_is_refused(what: str, folder: Path, leaderboard: Path) -> None:
     check, message, alter = RESULTS[what]
     alter(folder)
     is_refused(folder, leaderboard, check=check, message=message)
+
+
+@pytest.mark.parametrize(("protocol", "held"), [(2, True), (1, False)])
+def test_a_published_recommender_counts_under_its_own_protocol_alone(
+    folder: Path, leaderboard: Path, tmp_path: Path, protocol: int, held: bool
+) -> None:
+    known = Path(shutil.copytree(leaderboard, tmp_path / "leaderboard"))
+    published = known / "results" / "industrial-brand" / "tiger" / "other" / "small-seed0"
+    published.mkdir(parents=True)
+    content = json.loads((places(folder)[0] / "result.json").read_text(encoding="utf-8"))
+    change = {"backbone_config": {"layers": 1}, "protocol_version": protocol}
+    (published / "result.json").write_text(json.dumps({**content, **change}), encoding="utf-8")
+    found = verify(load(folder, known))
+    assert found.passed is not held, [fault.text() for fault in found.faults]
+    assert any("leaderboard/results/industrial-brand" in fault.what for fault in found.checks["recommenders"]) is held

@@ -32,6 +32,7 @@ two minutes on one core, whatever the data."""
 SKIPPED = "skipped"
 """Note of a request that was not carried out, with the reason."""
 
+_BROKEN = "the original recommender cannot be unlearned from: {} holds NaN or infinity"
 _DIVERGED = (
     "its training diverged: lower the learning rate (--set-backbone training.lr=…), or delete that folder and run again"
 )
@@ -64,20 +65,18 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    limits = {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
-    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **limits, **(config or {})}
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **_limits(resolved), **(config or {})}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
         task = situation(inputs) if situation else prepare_task(inputs, resolved)
         request = task.request(seed if request_seed is None else request_seed)
         check_request(request, task=where or resolved.task.name)
-        request = bounded(request, log) if limits else request
+        request = bounded(request, log) if resolved.bounded else request
         recommender = generative(inputs.model("original"))
         broken = first_not_finite(recommender)
         if broken and not step_of_stream:
-            what = f"the original recommender cannot be unlearned from: {broken} holds NaN or infinity"
-            raise CorruptArtefact(what, where=str(inputs.stored("original").path), hint=_DIVERGED)
+            raise CorruptArtefact(_BROKEN.format(broken), where=str(inputs.stored("original").path), hint=_DIVERGED)
         reading, result = Reading(), recommender
         if broken:
             log.note(SKIPPED, f"not carried out: {broken} holds NaN or infinity already")
@@ -102,6 +101,10 @@ def unlearn_stage(
         seed=seed,
         label=label,
     )
+
+
+def _limits(resolved: ResolvedRequest) -> dict[str, int]:
+    return {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
 
 
 def bounded(request: ForgetRequest, log: StageLog) -> ForgetRequest:

@@ -20,7 +20,7 @@ from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.html_page import SCRIPTS, data_block
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.verdicts import sort_key
-from tests.reporting.boards import make_synthetic_board
+from tests.reporting.boards import make_records, make_synthetic_board
 from tests.reporting.html.sites import ODD, data_of, odd_board, odd_page, page, page_of
 
 SINKS = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "fetch(")
@@ -186,3 +186,13 @@ def test_no_place_of_this_machine_is_in_the_page() -> None:
     html = page()
     for place in (Path.home(), Path.cwd(), Path(gettempdir()), Path(sys.prefix)):
         assert f"{place}/" not in html
+
+
+def test_a_task_on_data_that_does_not_ship_has_its_page(tmp_path: Path) -> None:
+    published = resources.files("genrec_unlearn_bench.leaderboard") / "results" / "manifests" / "industrial-brand.json"
+    manifest = json.loads(published.read_text(encoding="utf-8"))
+    (tmp_path / "my-shop-brand.json").write_text(
+        json.dumps({**manifest, "task": "my-shop-brand", "dataset": "my-shop"})
+    )
+    board = make_synthetic_board(make_records(tasks=("my-shop-brand",), backbones=("tiger",)))
+    assert "<h2>Data: my-shop</h2>" in page_of(board, manifests=tmp_path)
