@@ -75,7 +75,7 @@ def test_what_would_not_pass_is_not_taken(folder: Path, tmp_path: Path) -> None:
         pull(str(folder), tmp_path / "own", Progress())
     assert "bench submission verify" in (refusal.value.hint or "")
     (first(folder) / "sitecustomize.py").write_text("print('hello')")
-    with pytest.raises(BenchError, match="checks that fail: 1"):
+    with pytest.raises(BenchError, match="checks that fail: 2"):
         pull(str(folder), tmp_path / "own", Progress())
     (tmp_path / "mine.zip").write_bytes(b"no archive")
     with pytest.raises(Refused, match="cannot be read"):
