@@ -84,7 +84,8 @@ def test_with_rmu_losses_it_trains_rmus_matrices() -> None:
     assert changed(model.module, original.module) == {
         f"decoder.block.{i}.layer.2.DenseReluDense.wo.weight" for i in (0, 1, 2)
     }
-    assert progress.steps[0].losses["retain_norm"] == 0.0  # the student starts at the original
+    # The student starts at the original, but for the last bits: with gradients a layer is computed as one step.
+    assert progress.steps[0].losses["retain_norm"] < 1e-4 * progress.steps[0].losses["forget_norm"]
     assert progress.steps[-1].losses["forget"] < progress.steps[0].losses["forget"]
 
 
