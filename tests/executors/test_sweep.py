@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -176,7 +177,9 @@ def test_three_interrupts_in_a_row_end_with_130(world: World) -> None:
     said = world.root / "stderr"
     command = [sys.executable, str(script), str(world.root)]
     with said.open("w") as stream:
-        sweep = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=stream)
+        # Where the tests run in a shell's background, interrupts are ignored, and that is inherited.
+        heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        sweep = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=stream, preexec_fn=heard)
     until = time.monotonic() + 60
     while time.monotonic() < until and "deaf" not in world.log("stubborn"):
         time.sleep(0.05)
