@@ -39,7 +39,7 @@ __all__ = [
     "run",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 PROTOCOL_VERSION = 2
 """Version of the measurement protocol (docs/protocol.md). Results of different versions never share a table."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.pipeline.run import run_cell
@@ -69,3 +71,10 @@ class Bench:
         """One cell in a session of its own; ``told`` afterwards holds its lines alone."""
         self.told.lines.clear()
         return run_cell(self.request(method, task, **changes), self.store, self.told)
+
+
+def value(record: RunRecord, metric: str, group: Group, beam: int | None = 10) -> float:
+    found = [v.value for v in record.metrics if (v.metric, v.group, v.beam) == (metric, group, beam)]
+    assert len(found) == 1
+    assert found[0] is not None
+    return found[0]

@@ -14,12 +14,10 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user, recompute
 from genrec_unlearn_bench.pipeline import run as running
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.resolve import resolve
 from genrec_unlearn_bench.pipeline.results import FinishedRun, read_record
 from genrec_unlearn_bench.pipeline.stages import unlearn
 from genrec_unlearn_bench.store.manifest import content_key
-from tests.pipeline.conftest import TINY, TINY_TRACER, Bench
+from tests.pipeline.conftest import TINY, TINY_TRACER, Bench, value
 
 METHOD = '''"""A method of one's own."""
 
@@ -44,13 +42,6 @@ def mine(folder: Path, body: str, *, extra: str = "") -> str:
     text = METHOD.replace("{body}", body.replace("\n", "\n        "))
     path.write_text(text.replace('    name = "mine"\n', f'    name = "mine"\n{extra}'))
     return f"{path}:Mine"
-
-
-def value(record: RunRecord, metric: str, group: Group, beam: int | None = 10) -> float:
-    found = [v.value for v in record.metrics if (v.metric, v.group, v.beam) == (metric, group, beam)]
-    assert len(found) == 1
-    assert found[0] is not None
-    return found[0]
 
 
 def measured(record: RunRecord) -> list[str]:
@@ -382,25 +373,3 @@ def test_a_result_somebody_changed_is_refused(trained: Bench, tmp_path: Path) ->
     (folder / "result.json").unlink()
     with pytest.raises(CorruptArtefact, match="cannot be read"):
         read_record(folder)
-
-
-def test_the_original_is_held_against_sasrec_of_one_seed(trained: Bench) -> None:
-    compared = trained.run("original", oracle_seeds=0, seed=1, sasrec=True)
-    assert {"sasrec to compare with", "sasrec quality"} <= set(trained.told.computed)
-    row = trained.run("sasrec", oracle_seeds=0, sasrec=True)
-    assert not any("sasrec" in name and "evaluation" not in name for name in trained.told.computed), "trained once"
-    share = value(compared.record, "ndcg@10", Group.RETAIN) / value(row.record, "ndcg@10", Group.RETAIN)
-    assert compared.record.original_over_sasrec == pytest.approx(share, rel=1e-12)
-    own = value(trained.run("original", oracle_seeds=0, seed=0).record, "ndcg@10", Group.RETAIN)
-    assert row.record.original_over_sasrec == pytest.approx(own / value(row.record, "ndcg@10", Group.RETAIN), rel=1e-12)
-
-
-def test_smoke_runs_and_those_that_ask_for_it_do_without_sasrec(trained: Bench) -> None:
-    assert trained.run("original").record.original_over_sasrec is None
-    plain = {"task": "demo-brand", "method": "original"}
-    asked = [resolve(RunRequest(**plain, **more)).with_sasrec for more in ({}, {"scale": "small"}, {"sasrec": True})]
-    assert asked == [False, True, True]
-    without = RunRequest(**plain, scale="small", sasrec=False)
-    assert not resolve(without).with_sasrec
-    assert "--no-sasrec" in without.command()
-    assert "sasrec" not in RunRequest(**plain).command()
