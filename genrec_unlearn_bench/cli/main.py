@@ -23,7 +23,7 @@ VERBS = (
     *("grid plan", "grid run", "grid status", "grid collect"),
     *("results compare", "results claims", "results figures", "results examples", "results export", "results pull"),
     "leaderboard",
-    *("submission new", "submission verify", "submission reproduce", "submission site"),
+    *("submission new", "submission publish", "submission verify", "submission reproduce", "submission site"),
     *("cache ls", "cache gc", "cache verify"),
     "doctor",
 )
@@ -78,6 +78,7 @@ bench leaderboard --results-dir results --format latex,md,html --out tables --bi
 bench submission new mine --title "Mine" --author "Ada Example | A University" --contact ada@example.org \
 --licence MIT --affirm-rules
 bench submission new mine --method path/to/mine.py --results-dir results --withhold similarity
+bench submission publish results --out leaderboard/results --withhold similarity,influence,log-prob
 bench submission verify leaderboard/submissions/mine --write
 bench submission reproduce letter-instruments --data-dir data --minutes 10
 bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0

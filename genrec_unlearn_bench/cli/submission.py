@@ -1,4 +1,4 @@
-"""``bench submission``: ``new`` makes one of results, ``verify`` checks one, ``site`` makes the leaderboard's pages."""
+"""``bench submission``: ``new`` makes one, ``verify`` checks it; ``publish`` and ``site`` make a leaderboard."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ AffirmRules = Annotated[bool, Option("--affirm-rules", help="I have read leaderb
 Leaderboard = Annotated[Path | None, Option(help="The leaderboard's folder to hold it against.", metavar="DIR")]
 SiteOf = Annotated[Path, Option(help="The leaderboard's folder.", metavar="DIR")]
 SiteOut = Annotated[Path | None, Option(help="Where the site is written (default: site in it).", metavar="DIR")]
+Withhold = Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")]
 Check = Annotated[bool, Option("--check", help="Write nothing; exit 1 where a byte differs.")]
 
 
@@ -41,7 +42,7 @@ def new(
     deviation: Annotated[list[str] | None, Option("--deviation", help="A difference from the paper; repeat.")] = None,
     task: Annotated[list[str] | None, Option("--task", help="Only these tasks; repeat.")] = None,
     ruleset: Annotated[list[str] | None, Option("--ruleset", help="Only these rulesets; repeat.")] = None,
-    withhold: Annotated[str, Option(help="Columns to leave out of the tables: similarity,influence,log-prob.")] = "",
+    withhold: Withhold = "",
     affirm_rules: AffirmRules = False,
     leaderboard: Leaderboard = None,
 ) -> Output:
@@ -103,6 +104,29 @@ def _submitted(done: Submitted, paths: dict[str, str]) -> Output:
     counts = {"results": len(done.records), "passed_over": done.passed_over}
     content = {**paths, **counts, "verification": checked.model_dump(mode="json")}
     return card(f"Submission {done.spec.name}", content, view=view)
+
+
+def publish(
+    results_dir: Annotated[Path, Argument(help="Folder of results.", metavar="RESULTS_DIR")],
+    out: Annotated[Path, Option(help="Where published results lie.", metavar="DIR")] = Path("leaderboard/results"),
+    withhold: Withhold = "",
+) -> Output:
+    """Write results of any rows in their published form, beside those that are there already.
+
+    For whoever keeps a leaderboard, or a tree of results that others fetch. A method is submitted with `bench
+    submission new`.
+    """
+    from genrec_unlearn_bench.reporting.results import load_results
+    from genrec_unlearn_bench.submissions.publish import publish_results
+
+    load_results([results_dir])  # Every fault is named before anything is written.
+    done = publish_results(results_dir, out, withhold=named([withhold]))
+    tasks = ", ".join(sorted({record.cell.task for record in done}))
+    steps = [f"bench submission verify {out} --no-demo --write", "bench submission site"]
+    content = {"folder": str(out), "results": len(done)}
+    return card(
+        f"{len(done)} results published", content, view={"folder": str(out), "tasks": tasks, "left to do": steps}
+    )
 
 
 def verify(

@@ -21,7 +21,15 @@ from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import MANIFEST, PER_USER, RECORD, record_text, result_folder, table_place
+from genrec_unlearn_bench.pipeline.results import (
+    MANIFEST,
+    PER_USER,
+    RECORD,
+    read_record,
+    record_text,
+    result_folder,
+    table_place,
+)
 from genrec_unlearn_bench.submissions.plain_text import Refused, machine_path, values_of
 
 if TYPE_CHECKING:
@@ -187,3 +195,15 @@ def publish_manifest(folder: Path, task: str, target: Path) -> None:
     """Publish the manifest of a result's task, which is read when the submission is verified."""
     target.mkdir(exist_ok=True)
     shutil.copyfile(folder / MANIFEST, target / f"{task}.json")
+
+
+def publish_results(results: Path, target: Path, *, withhold: Iterable[str] = ()) -> list[RunRecord]:
+    """Publish every result below a folder, with the manifests of their tasks; returns the published records.
+
+    Raises CorruptArtefact for a record that cannot be read.
+    """
+    published = []
+    for folder in (path.parent for path in sorted(results.rglob(RECORD))):
+        published.append(publish_result(folder, read_record(folder), target, withhold=withhold))
+        publish_manifest(folder, published[-1].cell.task, target / MANIFESTS)
+    return published

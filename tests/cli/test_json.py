@@ -212,6 +212,7 @@ def submission_documents(root: Path) -> Iterator[tuple[str, Any]]:
     folder = str(submit(**request(home, out=root / "submitted")).folder)
     renew = ("--method", str(home / "mine.py"), "--results-dir", str(home / "results"), "--out", "submitted")
     yield "submission new", printed("submission new mine", *renew, *board)
+    yield "submission publish", printed(f"submission publish {home / 'results'} --out tree")
     yield "submission verify", printed(f"submission verify {folder}", *board)
     place = next(Path(folder, "results").rglob("result.json")).parent
     yield "submission reproduce RUN", printed(f"submission reproduce {place}")

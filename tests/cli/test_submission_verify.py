@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
 from genrec_unlearn_bench.submissions.bundle import pack
+from genrec_unlearn_bench.submissions.publish import publish_results
 from genrec_unlearn_bench.submissions.submit import submit
-from tests.submissions.honest import known_leaderboard, prepared, publish_tree, request
+from tests.submissions.honest import known_leaderboard, prepared, request
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,7 @@ def test_a_claim_that_the_demo_does_not_bear_out(home: Path, folder: Path, demo:
 def test_an_archive_and_a_tree(home: Path, folder: Path, tmp_path: Path) -> None:
     pack(folder, tmp_path / "mine.zip")
     assert invoke(home, tmp_path / "mine.zip", "--no-demo").exit_code == 0
-    publish_tree(home / "results", tmp_path / "tree")
+    publish_results(home / "results", tmp_path / "tree")
     done = invoke(home, tmp_path / "tree", "--write", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["results"] == 4
@@ -166,3 +168,19 @@ def test_raw_results_are_told_from_published_ones(home: Path) -> None:
     done = invoke(home, home / "results", "--no-demo")
     assert done.exit_code == 1
     assert "there is a file that has no place here" in done.output
+
+
+def test_publishing_names_every_broken_record_before_it_writes_any(home: Path, tmp_path: Path) -> None:
+    results = Path(shutil.copytree(home / "results", tmp_path / "results"))
+    call = ["submission", "publish", str(results), "--out", str(tmp_path / "tree"), "--withhold", "log-prob"]
+    records = sorted(results.rglob("result.json"))
+    whole = records[0].read_text(encoding="utf-8")
+    records[0].write_text("{", encoding="utf-8")
+    refused = CliRunner().invoke(app, call)
+    assert refused.exit_code != 0
+    assert not (tmp_path / "tree").exists()
+    records[0].write_text(whole, encoding="utf-8")
+    done = CliRunner().invoke(app, call)
+    assert f"{len(records)} results published" in done.output
+    tree = ["submission", "verify", str(tmp_path / "tree"), "--no-demo", "--leaderboard", str(home / "leaderboard")]
+    assert "withheld" in CliRunner().invoke(app, tree).output

@@ -5,7 +5,6 @@ Made by the same chain as a real one: results as ``bench run`` writes them, then
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,11 @@ from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import block_frame, recompute, write_per_user
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, Cost, Environment, RunRecord, StageRef
-from genrec_unlearn_bench.pipeline.results import read_record, write_result
+from genrec_unlearn_bench.pipeline.results import write_result
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import find_method, source_digest
-from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.seeding import numpy_generator
-from genrec_unlearn_bench.submissions.publish import FAMILIES, MANIFESTS, publish_manifest, publish_result
+from genrec_unlearn_bench.submissions.publish import FAMILIES
 
 METHOD = '''"""A method of the tests."""
 
@@ -239,12 +237,3 @@ def prepared(root: Path) -> Path:
     (root / "mine.py").write_text(METHOD, encoding="utf-8")
     raw_results(root, root / "mine.py")
     return root
-
-
-def publish_tree(source: Path, target: Path, *, withhold: Iterable[str] = ()) -> tuple[RunRecord, ...]:
-    """Every result below ``source`` published into ``target``, with the tasks' manifests."""
-    published = []
-    for folder in (path.parent for path in find_records(source)):
-        published.append(publish_result(folder, read_record(folder), target, withhold=withhold))
-        publish_manifest(folder, published[-1].cell.task, target / MANIFESTS)
-    return tuple(published)

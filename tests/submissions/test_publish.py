@@ -16,11 +16,12 @@ from genrec_unlearn_bench.submissions.publish import (
     FAMILIES,
     plain_command,
     plain_platform,
+    publish_results,
     published_bytes,
     read_table,
     rests_on,
 )
-from tests.submissions.honest import demo_manifest, other_manifest, per_user, publish_tree
+from tests.submissions.honest import demo_manifest, other_manifest, per_user
 
 EVERYTHING = tuple(FAMILIES)
 
@@ -72,7 +73,7 @@ def test_the_bytes_are_fixed_and_few(frame: pd.DataFrame) -> None:
 
 
 def test_a_tree_is_published_whole(home: Path, tmp_path: Path) -> None:
-    records = publish_tree(home / "results", tmp_path / "one", withhold=EVERYTHING)
+    records = publish_results(home / "results", tmp_path / "one", withhold=EVERYTHING)
     assert len(records) == 4
     files = {path.relative_to(tmp_path / "one"): path for path in (tmp_path / "one").rglob("*") if path.is_file()}
     assert {path.name for path in files} == {
@@ -95,8 +96,8 @@ def test_a_tree_is_published_whole(home: Path, tmp_path: Path) -> None:
             assert withheld == set(EVERYTHING)
             # Whoever reads tables in the usual way can read this one, too.
             assert read_per_user(path.with_name("per_user.parquet")).equals(frame)
-    publish_tree(home / "results", tmp_path / "two", withhold=EVERYTHING)
-    publish_tree(home / "results", tmp_path / "two", withhold=EVERYTHING)
+    publish_results(home / "results", tmp_path / "two", withhold=EVERYTHING)
+    publish_results(home / "results", tmp_path / "two", withhold=EVERYTHING)
     for relative, path in files.items():
         assert (tmp_path / "two" / relative).read_bytes() == path.read_bytes()
 

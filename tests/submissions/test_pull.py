@@ -17,9 +17,9 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.submissions import bundle, result_set  # noqa: F401 - read before the leaderboard is replaced
 from genrec_unlearn_bench.submissions.bundle import pack
 from genrec_unlearn_bench.submissions.plain_text import Refused
+from genrec_unlearn_bench.submissions.publish import publish_results
 from genrec_unlearn_bench.submissions.pull import pull
 from tests.submissions.forging import first, on_record
-from tests.submissions.honest import publish_tree
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_results_come_from_a_folder_an_archive_and_a_server_alike(folder: Path, 
 
 
 def test_a_tree_of_results_is_taken_too_and_stands_in_a_table(home: Path, tmp_path: Path) -> None:
-    publish_tree(home / "results", tmp_path / "tree")
+    publish_results(home / "results", tmp_path / "tree")
     own = tmp_path / "own"
     done = bench("results", "pull", str(tmp_path / "tree"), "--results-dir", str(own), "--json")
     assert done.exit_code == 0, done.output

@@ -10,11 +10,11 @@ import pytest
 
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import CHECKS, load, take_inventory
+from genrec_unlearn_bench.submissions.publish import publish_results
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions import forging
 from tests.submissions.altered_files import FILES
 from tests.submissions.altered_results import RESULTS
-from tests.submissions.honest import publish_tree
 from tests.submissions.test_attacks import ATTACKS
 
 
@@ -32,7 +32,7 @@ def test_every_check_refuses_something() -> None:
 
 def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path, tmp_path: Path) -> None:
     leaderboard = Path(shutil.copytree(home / "leaderboard", tmp_path / "leaderboard"))
-    publish_tree(home / "results", leaderboard / "results")
+    publish_results(home / "results", leaderboard / "results")
     assert verify(load(folder, leaderboard)).passed
     for place in (leaderboard / "results" / "industrial-brand").rglob("result.json"):
         content = json.loads(place.read_text(encoding="utf-8"))
