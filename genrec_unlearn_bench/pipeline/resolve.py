@@ -318,18 +318,22 @@ def _config_source(request: RunRequest, entry: Entry, before: ResolvedRequest) -
             f"--ruleset {request.ruleset} fixes the configuration of {entry.name!r}, and --set changes it",
             hint="leave one of the two out",
         )
-    return _fixed(entry) if request.ruleset == "fixed" else _tuned(request, entry, before)
+    return _fixed(entry, before) if request.ruleset == "fixed" else _tuned(request, entry, before)
 
 
-def _fixed(entry: Entry) -> ConfigSource:
-    rules = shipped_fixed().methods
-    if entry.name in rules:
-        return ConfigSource("fixed", rules[entry.name], f"{WHERE}, {entry.name}")
-    if entry.variant_of not in rules:
+def _fixed(entry: Entry, before: ResolvedRequest) -> ConfigSource:
+    rules = shipped_fixed()
+    carried = ""
+    if (on := rules.chosen_on) and (on.task, on.backbone) != (before.task.name, before.backbone.name):
+        carried = f"transferred: chosen on {on.task}, {on.backbone}, {on.scale}"
+    if entry.name in rules.methods:
+        return ConfigSource("fixed", rules.methods[entry.name], f"{WHERE}, {entry.name}", carried)
+    if entry.variant_of not in rules.methods:
         return ConfigSource("fixed", where=WHERE, note="not in the fixed ruleset: the method's defaults")
     # A variant changes something about its method, and should differ from it in nothing else.
     note = f"not in the fixed ruleset: the entry of {entry.variant_of!r}, with the variant's own changes"
-    return ConfigSource("fixed", {**rules[entry.variant_of], **entry.fields}, f"{WHERE}, {entry.variant_of}", note)
+    fields = {**rules.methods[entry.variant_of], **entry.fields}
+    return ConfigSource("fixed", fields, f"{WHERE}, {entry.variant_of}", f"{note}; {carried}".rstrip("; "))
 
 
 def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> ConfigSource:

@@ -14,7 +14,14 @@ from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageErro
 from genrec_unlearn_bench.pipeline import resolve as resolving
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
-from genrec_unlearn_bench.tuning.choice import FixedRules, check_task, shipped_fixed, update_fixed, write_choice
+from genrec_unlearn_bench.tuning.choice import (
+    ChosenOn,
+    FixedRules,
+    check_task,
+    shipped_fixed,
+    update_fixed,
+    write_choice,
+)
 from tests.tuning.choices import choice_for, trial
 
 
@@ -23,8 +30,8 @@ def resolved_of(folder: Path, method: str = "tracer", **changes: Any) -> Resolve
     return resolve(RunRequest(task="demo-brand", method=method, **fields))
 
 
-def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]]) -> None:
-    rules = shipped_fixed().model_copy(update={"methods": methods})
+def with_rules(monkeypatch: pytest.MonkeyPatch, methods: dict[str, dict[str, Any]], on: ChosenOn | None = None) -> None:
+    rules = FixedRules(protocol_version=PROTOCOL_VERSION, chosen_on=on, methods=methods)
     monkeypatch.setattr(resolving, "shipped_fixed", lambda: rules)
 
 
@@ -123,9 +130,23 @@ def test_fixed_takes_the_entry_the_entry_of_the_method_or_the_defaults(monkeypat
     assert "not in the fixed ruleset" in absent.source.note
 
 
-def test_without_choices_fixed_is_the_defaults_and_the_record_says_so() -> None:
+def test_what_was_chosen_elsewhere_is_said_to_be_transferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = ChosenOn(task="demo-brand", task_digest="", backbone="tiger", scale="small", seeds=(9000,))
+    with_rules(monkeypatch, {"tracer": {"lr": 2e-4}}, on)
+
+    def note(method: str, backbone: str) -> str:
+        return resolve(RunRequest(task="demo-brand", method=method, backbone=backbone, ruleset="fixed")).source.note
+
+    assert note("tracer", "tiger") == ""
+    assert note("tracer", "mor") == "transferred: chosen on demo-brand, tiger, small"
+    assert note("tracer-no-mask", "mor").endswith("own changes; transferred: chosen on demo-brand, tiger, small")
+    assert note("npo", "mor") == "not in the fixed ruleset: the method's defaults"
+
+
+def test_without_choices_fixed_is_the_defaults_and_the_record_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_rules(monkeypatch, {})
     resolved = resolve(RunRequest(task="demo-brand", method="tracer", ruleset="fixed"))
-    assert shipped_fixed().methods == {}
+    assert resolved.source.name == "fixed"
     assert resolved.method_config == resolve(RunRequest(task="demo-brand", method="tracer")).method_config
     assert resolved.source.note == "not in the fixed ruleset: the method's defaults"
 
