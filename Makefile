@@ -54,7 +54,6 @@ frozen: install
 # The published results are sound, and the published pages are what they make, byte for byte.
 leaderboard: install
 	$(BIN)/bench submission verify leaderboard/results --no-demo
-	$(BIN)/bench submission verify leaderboard/grids/small-cpu --no-demo
 	$(BIN)/bench submission site --check
 
 # The site, offline, with warnings as errors: docs/_build/index.html.

@@ -59,8 +59,8 @@ def test_a_card_counts_cells_and_says_what_is_left_out_and_why(grid: Path) -> No
 
 
 def test_ready_grids_are_shown_by_name() -> None:
-    assert "small-cpu: a grid of 135 cells" in bench("show", "small-cpu").stdout
-    assert bench("show", "small-cpu", "--kind", "grid").exit_code == 0
+    assert "reference-full: a grid of 27 cells" in bench("show", "reference-full").stdout
+    assert bench("show", "reference-full", "--kind", "grid").exit_code == 0
     assert json.loads(bench("show", "smoke", "--json").stdout)["kind"] == "grid"
 
 
@@ -84,7 +84,7 @@ def test_a_task_file_is_still_a_task(tmp_path: Path, grid: Path) -> None:
 def test_grids_are_listed_and_shown_without_torch() -> None:
     code = (
         "import sys\nfrom genrec_unlearn_bench.cli.main import app\n"
-        "for words in (['ls', 'grids'], ['show', 'small-cpu']):\n"
+        "for words in (['ls', 'grids'], ['show', 'reference-full']):\n"
         "    app(words, standalone_mode=False)\n"
         "print([name for name in ('torch', 'transformers', 'pandas') if name in sys.modules])"
     )

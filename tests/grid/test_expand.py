@@ -327,21 +327,6 @@ def test_every_ready_grid_holds(name: str) -> None:
     assert refused == 0, "what cannot be run is excluded by the grid, with its reason"
 
 
-def test_the_grid_small_cpu_is_every_method_on_every_backbone() -> None:
-    found = expand(read_grid("small-cpu"), **PLACES)
-    rows = {name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of}
-    assert len(rows) == 22
-    rows |= {"tracer-no-reassignment", "original", "retrain", "popularity", "sasrec"}
-    assert {(cell.request.backbone, cell.request.method) for cell in found} == set(
-        itertools.product(["tiger", "mor", "letter", "p5sid", "etegrec"], rows)
-    )
-    (kind,) = {
-        (r.task, r.scale, r.suite, r.encoder, r.device, r.threads, r.oracle_seeds, r.seed)
-        for r in (cell.request for cell in found)
-    }
-    assert kind == ("industrial-brand", "small", "core", "minilm", "cpu", 1, 1, 0)
-
-
 def test_the_grid_reassignment_moves_tokens_in_every_way_at_one_rate_and_weight() -> None:
     found = expand(read_grid("reassignment"), **PLACES)
     seeds = {(cell.request.task, cell.request.seed) for cell in found}
@@ -375,3 +360,20 @@ def test_twenty_thousand_cells_take_a_second_or_two() -> None:
     )
     assert len(found) > 20_000
     assert time.process_time() - started < 6, "one or two on a free core"
+
+
+def test_the_published_grid_has_every_method_and_five_seeds_where_it_was_tuned() -> None:
+    rows = {name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of}
+    assert len(rows) == 22
+    rows |= {"tracer-no-reassignment", "tracer-zero-phi"}
+    references = {"original", "retrain", "popularity", "sasrec"}
+    found = [cell.request for cell in expand(read_grid("reference-cpu"), **PLACES)]
+    brand = [cell for cell in found if cell.task == "industrial-brand"]
+    for backbone, seeds in {"tiger": 5, "mor": 5, "letter": 1, "p5sid": 1, "etegrec": 1}.items():
+        cells = [cell for cell in brand if cell.backbone == backbone]
+        assert {(cell.method, cell.seed) for cell in cells} == set(itertools.product(rows | references, range(seeds)))
+        ruleset = "tuned" if seeds == 5 else "fixed"
+        assert {cell.ruleset for cell in cells if cell.method in rows} == {ruleset}
+    assert {(r.scale, r.encoder, r.device, r.threads, r.oracle_seeds) for r in found} == {
+        ("small", "minilm", "cpu", 1, 1)
+    }

@@ -218,8 +218,8 @@ def test_files_that_are_no_grid(tmp_path: Path, text: str, words: str) -> None:
 
 def test_a_grid_is_found_by_name_or_path(tmp_path: Path) -> None:
     assert find_grid("smoke").name == "smoke.yaml"
-    with pytest.raises(UnknownName, match="small-cpu"):
-        find_grid("smal-cpu")
+    with pytest.raises(UnknownName, match="reference-cpu"):
+        find_grid("refrence-cpu")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_grid(str(tmp_path / "none.yaml"))
     assert "groups" not in ready_grids()

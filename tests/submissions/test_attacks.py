@@ -208,8 +208,7 @@ def test_no_honest_pair_of_the_published_tables_comes_near() -> None:
         for (*place, theirs, other), others in tables.items():
             if place != [task, backbone] or {"popularity", "original"} & {method, theirs}:
                 continue
-            # theta-only is tracer-no-reassignment under protocol 1's name.
-            related = theirs.startswith("tracer") and (method.startswith("tracer") or method == "theta-only")
+            related = theirs.startswith("tracer") and method.startswith("tracer")
             if theirs == method and other > seed:
                 seeds.append(shared(ranks, others))
             elif other == seed and theirs > method and not related:
