@@ -108,8 +108,9 @@ def chosen_layout(texts: Sequence[str], *, beam: int) -> Layout:
 
 def chosen(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name is one of some names or globs; every name is where there are none."""
-    # A name with brackets is a glob to fnmatch, so the plain name counts too.
-    return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+    # A name with brackets is a glob to fnmatch, so the plain name counts too; so does "mor" for "mor (from scratch)".
+    plain = (name, name.partition(" (")[0])
+    return not patterns or any(pattern in plain or fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def check_names(kind: str, patterns: Iterable[str], names: set[str]) -> None:

@@ -323,5 +323,5 @@ def _costs(block: BlockAnalysis, row: Row) -> Verdict:
 
 
 def _share(share: float) -> str:
-    """As a table shows it: 7%, 2.6×, < 1%."""
-    return f"{share:.1f}×" if share >= 1.0 else f"{share:.0%}" if share >= 0.01 else "< 1%"
+    """As a table shows it: 7%, 104%, 2.6×, < 1%."""
+    return f"{share:.1f}×" if share >= 2.0 else f"{share:.0%}" if share >= 0.01 else "< 1%"

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.leaderboard import show_page
 from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.reporting.selection import chosen
 from tests.reporting.boards import make_records, write_records
 from tests.reporting.planting import planted_record
 
@@ -103,6 +104,13 @@ def test_filters_take_names_and_globs(records: Path) -> None:
     assert {(row["task"], row["backbone"]) for row in rows} == {("sports-brand", "tiger")}
     rows = long("--results-dir", records, "--task", "sports-brand,industrial-brand", "--backbone", "t*,letter")
     assert len({(row["task"], row["backbone"]) for row in rows}) == 4
+
+
+def test_a_backbone_goes_by_its_name_without_its_note() -> None:
+    assert chosen("mor (from scratch)", ["mor"])
+    assert chosen("mor (from scratch)", ["mor (from scratch)"])
+    assert not chosen("mor (from scratch)", ["mo"])
+    assert not chosen("mor", ["mor (from scratch)"])
 
 
 def test_naming_a_method_hides_others_and_changes_no_test(records: Path) -> None:

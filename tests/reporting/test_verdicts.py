@@ -159,7 +159,7 @@ def costing(seconds: float, **fields: float) -> Verdicts:
 
 def test_costs_count_tuning_where_it_is_recorded() -> None:
     found = costing(20.0, tuning_trials=6, tuning_seconds=150.0).costs
-    assert (found.outcome, found.detail) == (Costs.DEARER, "1.7×")
+    assert (found.outcome, found.detail) == (Costs.DEARER, "170%")
     assert found.order == pytest.approx(1.7)
     assert found.sentence == "20.0 s of unlearning and 150 s of tuning; 20% of retraining by itself."
     unknown = costing(20.0, tuning_trials=6).costs

@@ -277,7 +277,8 @@ def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") 
     """
     key = block.key
     name = method or next((row for row in block.rows if row.kind == "method"), block.rows[0]).method
-    call = f"bench run --task {key.task} --backbone {key.backbone} --scale {key.scale} --method {name} {options}"
+    backbone = key.backbone.partition(" (")[0]
+    call = f"bench run --task {key.task} --backbone {backbone} --scale {key.scale} --method {name} {options}"
     return NotDrawn(f"{key.title}: no run has {what}", hint=call.strip())
 
 
