@@ -198,12 +198,12 @@ def publish_manifest(folder: Path, task: str, target: Path) -> None:
 
 
 def publish_results(results: Path, target: Path, *, withhold: Iterable[str] = ()) -> list[RunRecord]:
-    """Publish every result below a folder, with the manifests of their tasks; returns the published records.
+    """Publish the results below a folder, with the manifests of their tasks; returns the published records.
 
-    Raises CorruptArtefact for a record that cannot be read.
+    Those in published form, which have no manifest, are passed over. Raises CorruptArtefact for an unreadable record.
     """
     published = []
-    for folder in (path.parent for path in sorted(results.rglob(RECORD))):
+    for folder in (path.parent for path in sorted(results.rglob(MANIFEST)) if (path.parent / RECORD).is_file()):
         published.append(publish_result(folder, read_record(folder), target, withhold=withhold))
         publish_manifest(folder, published[-1].cell.task, target / MANIFESTS)
     return published

@@ -100,6 +100,7 @@ def test_a_tree_is_published_whole(home: Path, tmp_path: Path) -> None:
     publish_results(home / "results", tmp_path / "two", withhold=EVERYTHING)
     for relative, path in files.items():
         assert (tmp_path / "two" / relative).read_bytes() == path.read_bytes()
+    assert publish_results(tmp_path / "two", tmp_path / "three") == [], "what is published already is passed over"
 
 
 @pytest.mark.parametrize(
