@@ -173,7 +173,7 @@ def test_the_claims_are_well_formed() -> None:
     """Every measure is declared, every row exists, and a claim without a bound is refused."""
     content = paper_claims()
     assert [each.number for each in content.claims] == list(range(1, 24))
-    known = {*methods(), *REFERENCE_ROWS, *content.rows, "theta-only"}
+    known = {*methods(), *REFERENCE_ROWS, *content.rows}
     for each in content.claims:
         for rule in each.rules:
             assert rule.choices

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.board import Row
@@ -16,7 +15,6 @@ from genrec_unlearn_bench.reporting.protocol import layouts
 from genrec_unlearn_bench.reporting.reported import beside
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import six
-from genrec_unlearn_bench.submissions.result_set import load_published
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import ODD, odd_tables
@@ -128,11 +126,9 @@ def test_diverged_rows_are_named_and_not_ranked(main: tuple[tuple[Table, ...], d
     assert all(cell_at(columns, "rank", place) is None for columns in block["layouts"]["main"]["columns"].values())
 
 
-def test_published_rows_of_a_removed_control_stay_controls() -> None:
-    """theta-only has no file any more; its rows are still shown, and not among the methods."""
-    published = {result.method for part in load_published() for result in part.results}
-    assert "theta-only" in published - set(methods())
-    assert role_of(Row("theta-only", "theta-only", "method", {})) == "control"
+def test_variants_may_be_declared_to_be_controls() -> None:
+    for name, role in (("tracer-zero-phi", "control"), ("tracer-no-mask", "method")):
+        assert role_of(Row(name, name, "method", {})) == role
 
 
 def test_references_and_controls_are_called_that(main: tuple[tuple[Table, ...], dict[str, Any]]) -> None:

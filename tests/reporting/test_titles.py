@@ -16,7 +16,6 @@ from genrec_unlearn_bench.reporting.wording import backbone_title, row_title, ta
         ("npo (lr=2)", "NPO (lr=2)"),
         ("tracer-no-mask", "TRACER, bounded, no mask"),
         ("flat+", "FLAT+"),
-        ("theta-only", "Theta only"),
         ("npo-plus", "npo-plus"),
         ("mine", "mine"),
     ],

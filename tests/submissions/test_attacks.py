@@ -213,8 +213,8 @@ def test_no_honest_pair_of_the_published_tables_comes_near() -> None:
                 seeds.append(shared(ranks, others))
             elif other == seed and theirs > method and not related:
                 methods.append(shared(ranks, others, tables[task, backbone, "original", seed]))
-    assert 0.4 < max(seeds) < OTHER_SEED - 0.1
-    assert 0.6 < max(methods) < SAME_SEED - 0.1
+    assert 0.2 < max(seeds) < OTHER_SEED - 0.1
+    assert 0.35 < max(methods) < SAME_SEED - 0.1
 
 
 def test_the_badge_names_what_was_run_again(folder: Path, leaderboard: Path, tmp_path: Path) -> None:
