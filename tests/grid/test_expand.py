@@ -362,17 +362,17 @@ def test_twenty_thousand_cells_take_a_second_or_two() -> None:
     assert time.process_time() - started < 6, "one or two on a free core"
 
 
-def test_the_published_grid_has_every_method_and_five_seeds_where_it_was_tuned() -> None:
+def test_the_published_grid_has_every_method_and_five_seeds_or_ten_where_it_was_tuned() -> None:
     rows = {name for name, entry in methods().items() if entry.kind == "method" and not entry.variant_of}
     assert len(rows) == 22
     rows |= {"tracer-no-reassignment", "tracer-zero-phi"}
     references = {"original", "retrain", "popularity", "sasrec"}
     found = [cell.request for cell in expand(read_grid("reference-cpu"), **PLACES)]
     brand = [cell for cell in found if cell.task == "industrial-brand"]
-    for backbone, seeds in {"tiger": 5, "mor": 5, "letter": 1, "p5sid": 1, "etegrec": 1}.items():
+    for backbone, seeds in {"tiger": 5, "mor": 10, "letter": 1, "p5sid": 1, "etegrec": 1}.items():
         cells = [cell for cell in brand if cell.backbone == backbone]
         assert {(cell.method, cell.seed) for cell in cells} == set(itertools.product(rows | references, range(seeds)))
-        ruleset = "tuned" if seeds == 5 else "fixed"
+        ruleset = "tuned" if seeds >= 5 else "fixed"
         assert {cell.ruleset for cell in cells if cell.method in rows} == {ruleset}
     assert {(r.scale, r.encoder, r.device, r.threads, r.oracle_seeds) for r in found} == {
         ("small", "minilm", "cpu", 1, 1)

@@ -1,0 +1,131 @@
+"""What the published findings owe to two measures and one rule: other measures of the same records, other floors.
+
+``python -m docs.statistics.sensitivity RESULTS``, from the repository's root, writes sensitivity.csv and floors.csv
+beside this file. RESULTS is a folder of whole records, as `bench grid run reference-cpu` leaves them: published ones
+are without target items. Chosen after the primary measures had been seen (a reviewer asked), so exploratory.
+
+Retain NDCG@10 of every row against the original, retrain and filter: as it is tested, without the test's most frequent
+target, and as the mean over target items instead of rows. Forgetting in the original IDs against retain-only and
+random-reassign: CR@10 counts ten places in each list, HR@50 the target in a longer one. Paired t over seeds, Holm
+over the methods of a block (task and backbone) within one measure and one comparison.
+
+Floors: what the tuning rule takes from the published trials if a method must keep another share of retain and
+retain-near NDCG@10 on validation, and its default configuration, the first trial. Validation numbers of one seed.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from genrec_unlearn_bench.evaluation.ranking import gain
+from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record
+from genrec_unlearn_bench.reporting.statistics.equivalence import margin, tosts
+from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests
+from genrec_unlearn_bench.tuning import rule
+from genrec_unlearn_bench.tuning.choice import read_choice
+
+TUNED = Path("leaderboard/tuned")
+REFERENCES = ("original", "retrain", "popularity", "sasrec", "filter", "filter-history")
+RETAIN = ("retain NDCG@10", "retain NDCG@10 without the most frequent target", "retain NDCG@10 over target items")
+FORGET = ("exposed CR@10", "exposed HR@50")
+FLOORS = ((0.90, 0.80), (0.95, 0.90), (0.97, 0.90), (0.99, 0.90))
+"""Shares of retain and retain-near NDCG@10 to be kept; the protocol's are .97 and .90."""
+
+
+def measures(table: pd.DataFrame) -> dict[str, float]:
+    retain = table.query("group == 'retain' and beam == 10")
+    gains = pd.Series(gain(retain["rank"].to_numpy(), 10), retain["target"].to_numpy())
+    frequent = retain["target"].mode()[0]
+    means = (gains.mean(), gains[gains.index != frequent].mean(), gains.groupby(level=0).mean().mean())
+    forget = table.query("group == 'forget'")
+    ten, fifty = forget.query("beam == 10"), forget.query("beam == 50")
+    exposed = ten["exposed_concept_in_list"] / ten["exposed_n_list"]
+    return {
+        **dict(zip(RETAIN, means, strict=True)),
+        FORGET[0]: exposed.where(ten["exposed_n_list"] >= 0, ten["concept_in_list"] / ten["n_list"]).mean(),
+        FORGET[1]: fifty["exposed_rank"].where(fifty["exposed_rank"] >= 0, fifty["rank"]).between(1, 50).mean(),
+    }
+
+
+def block(folder: Path) -> dict[str, pd.DataFrame]:
+    """Row -> measures by seed, of the rows that have all seeds of the original."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for place in (path.parent for path in sorted(folder.rglob(RECORD))):
+        cell = read_record(place).cell
+        found.setdefault(cell.method, {})[cell.seed] = measures(pd.read_parquet(place / PER_USER))
+    tables = {row: pd.DataFrame.from_dict(seeds, orient="index").sort_index() for row, seeds in found.items()}
+    return {row: table for row, table in tables.items() if table.index.equals(tables["original"].index)}
+
+
+def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
+    methods = [row for row in rows if row not in REFERENCES]
+    for measure in (*RETAIN, *FORGET):
+        for base in ("original", "retrain", "filter") if measure in RETAIN else ("retain-only", "random-reassign"):
+            compared = [row for row in methods if row != base]
+            differences = np.stack([(rows[row][measure] - rows[base][measure]).to_numpy() for row in compared])
+            tests = paired_tests(differences)
+            limit = margin(rows["retrain"][measure].to_numpy()) if base == "retrain" else None
+            for place, (row, corrected, equal) in enumerate(
+                zip(compared, holm(tests.p), tosts(differences, limit), strict=True)
+            ):
+                numbers = (rows[row][measure].mean(), differences[place].mean(), tests.low[place], tests.high[place])
+                shown = [f"{number:.4f}" for number in numbers]
+                percent = f"{100 * differences[place].mean() / rows[base][measure].mean():.1f}"
+                ps = (f"{tests.p[place]:.4f}", f"{corrected:.4f}")
+                yield (
+                    name,
+                    differences.shape[1],
+                    measure,
+                    row,
+                    base,
+                    *shown,
+                    percent,
+                    *ps,
+                    equal.verdict if limit else "",
+                )
+
+
+def floors() -> Iterator[tuple[Any, ...]]:
+    for path in sorted(TUNED.rglob("*.json")):
+        choice = read_choice(path)
+        if choice.method not in REFERENCES:
+            taken = [(("default", ""), 0)]
+            for retain, near in FLOORS:
+                rule.FLOOR, rule.NEAR_FLOOR = retain, near
+                found = rule.choose(choice.trials, choice.original)
+                taken += [((f"{retain:.2f}", f"{near:.2f}"), found[0])] if found else []
+            rule.FLOOR, rule.NEAR_FLOOR = 0.97, 0.90
+            for (retain_floor, near_floor), place in taken:
+                trial = choice.trials[place]
+                kept = (trial.retain_ndcg or 0.0) / (choice.original.retain_ndcg or 1.0)
+                left = f"{rule.worst_case(trial) or 0.0:.4f}"
+                yield choice.task, choice.backbone, choice.method, retain_floor, near_floor, place, left, f"{kept:.3f}"
+
+
+def write(name: str, heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    with Path(__file__).with_name(name).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+
+
+def main(results: Path) -> None:
+    found = []
+    for folder in sorted(results.glob("*/*")):
+        if (folder / "original").is_dir() and (folder / "random-reassign").is_dir():
+            rows = block(folder)
+            if "retain-only" in rows and len(rows["original"]) > 1:
+                found += list(comparisons(f"{folder.parent.name} {folder.name}", rows))
+    heads = ("block", "seeds", "measure", "row", "against", "mean", "difference", "low", "high", "percent", "p")
+    write("sensitivity.csv", (*heads, "p holm", "equivalence"), found)
+    heads = ("task", "backbone", "method", "retain floor", "retain-near floor", "trial", "forget HR@10", "kept")
+    write("floors.csv", heads, floors())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
