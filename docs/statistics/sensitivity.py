@@ -55,10 +55,12 @@ def measures(table: pd.DataFrame) -> dict[str, float]:
 
 
 def block(folder: Path) -> dict[str, pd.DataFrame]:
-    """Row -> measures by seed, of the rows that have all seeds of the original."""
+    """Row -> measures by seed, of the rows of the suite core that have all seeds of the original."""
     found: dict[str, dict[int, dict[str, float]]] = {}
     for place in (path.parent for path in sorted(folder.rglob(RECORD))):
         cell = read_record(place).cell
+        if cell.suite != "core":  # another training, without the holdout: a block of its own
+            continue
         found.setdefault(cell.method, {})[cell.seed] = measures(pd.read_parquet(place / PER_USER))
     tables = {row: pd.DataFrame.from_dict(seeds, orient="index").sort_index() for row, seeds in found.items()}
     return {row: table for row, table in tables.items() if table.index.equals(tables["original"].index)}
