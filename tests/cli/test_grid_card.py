@@ -59,7 +59,7 @@ def test_a_card_counts_cells_and_says_what_is_left_out_and_why(grid: Path) -> No
 
 
 def test_ready_grids_are_shown_by_name() -> None:
-    assert "reference-full: a grid of 27 cells" in bench("show", "reference-full").stdout
+    assert "reference-full: a grid of 36 cells" in bench("show", "reference-full").stdout
     assert bench("show", "reference-full", "--kind", "grid").exit_code == 0
     assert json.loads(bench("show", "smoke", "--json").stdout)["kind"] == "grid"
 
