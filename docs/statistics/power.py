@@ -40,10 +40,12 @@ Gains = Mapping[str, Mapping[int, pd.Series]]
 
 
 def gains_of(folder: Path) -> Gains:
-    """The rows that have all seeds of the original, of one task and backbone."""
+    """The rows of the suite core that have all seeds of the original, of one task and backbone."""
     found: dict[str, dict[int, pd.Series]] = {}
     for place in (path.parent for path in sorted(folder.rglob(RECORD))):
         cell = read_record(place).cell
+        if cell.suite != "core":  # other trainings, without the held-out pairs
+            continue
         table = pd.read_parquet(place / PER_USER).query("group == 'retain' and beam == 10").set_index("example")
         found.setdefault(cell.method, {})[cell.seed] = pd.Series(gain(table["rank"].to_numpy(), 10), table.index)
     return {row: seeds for row, seeds in found.items() if seeds.keys() == found["original"].keys()}

@@ -59,7 +59,7 @@ def block(folder: Path) -> dict[str, pd.DataFrame]:
     found: dict[str, dict[int, dict[str, float]]] = {}
     for place in (path.parent for path in sorted(folder.rglob(RECORD))):
         cell = read_record(place).cell
-        if cell.suite != "core":  # another training, without the holdout: a block of its own
+        if cell.suite != "core":  # other trainings, without the held-out pairs
             continue
         found.setdefault(cell.method, {})[cell.seed] = measures(pd.read_parquet(place / PER_USER))
     tables = {row: pd.DataFrame.from_dict(seeds, orient="index").sort_index() for row, seeds in found.items()}
