@@ -242,7 +242,8 @@ def plot(
         NotDrawn: The results lack what the kind shows. UsageError: It would be several figures, or no such kind.
 
     Example:
-        >>> figure = bench.plot("pareto", bench.load_results(published=True), task="industrial-brand", backbone="tiger")
+        >>> published = bench.load_results(published=True, suite="core")
+        >>> figure = bench.plot("pareto", published, task="industrial-brand", backbone="tiger")
         >>> len(figure.axes) > 0
         True
     """

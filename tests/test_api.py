@@ -184,7 +184,7 @@ def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_filtered_frames_count_and_edited_values_do_not(published: pd.DataFrame) -> None:
-    demo = published.query("task == 'industrial-brand' and backbone == 'tiger'")
+    demo = published.query("task == 'industrial-brand' and backbone == 'tiger' and suite == 'core'")
     whole = bench.leaderboard(demo)
     assert list(whole["forget:hr@10/10"].columns) == ["mean", "low", "high", "verdict"]
     half = bench.leaderboard(demo[demo["method"].isin(["original", "retrain", "tracer"]) & (demo["seed"] < 3)])
@@ -198,9 +198,8 @@ def test_filtered_frames_count_and_edited_values_do_not(published: pd.DataFrame)
 
 
 def test_comparisons_have_the_columns_of_the_specification(published: pd.DataFrame) -> None:
-    found = bench.compare(
-        "tracer", "filter", published.query("task == 'industrial-brand' and backbone == 'tiger'"), metric="retain:hr@10"
-    )
+    block = published.query("task == 'industrial-brand' and backbone == 'tiger' and suite == 'core'")
+    found = bench.compare("tracer", "filter", block, metric="retain:hr@10")
     numbers = ["estimate", "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect"]
     assert list(found.columns) == ["block", "measure", *numbers, "verdict", "detectable", "sentence"]
     assert found["measure"].tolist() == ["retain:hr@10/10"]
@@ -208,7 +207,7 @@ def test_comparisons_have_the_columns_of_the_specification(published: pd.DataFra
 
 
 def test_a_figure_is_shown_and_written_in_the_style_of_the_suite(published: pd.DataFrame, tmp_path: Path) -> None:
-    figure = bench.plot("pareto", published, task="industrial-brand", backbone="tiger", width="column")
+    figure = bench.plot("pareto", published, task="industrial-brand", backbone="tiger", suite="core", width="column")
     assert figure.get_size_inches()[0] == pytest.approx(3.33, abs=0.01)
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     figure.savefig(tmp_path / "pareto.pdf")
