@@ -242,8 +242,7 @@ def plot(
         NotDrawn: The results lack what the kind shows. UsageError: It would be several figures, or no such kind.
 
     Example:
-        >>> published = bench.load_results(published=True, suite="core")
-        >>> figure = bench.plot("pareto", published, task="industrial-brand", backbone="tiger")
+        >>> figure = bench.plot("pareto", bench.load_results(published=True, task="demo-brand"))
         >>> len(figure.axes) > 0
         True
     """
@@ -260,7 +259,7 @@ def plot(
     figures, _ = draw_all(found.board(wanted), [kind], request)
     if len(figures) > 1:
         names = "; ".join(dict.fromkeys(figure.block.title for figure in figures))
-        hint = "name one task, backbone, scale and ruleset, or fewer methods"
+        hint = "name one task, backbone, scale, suite and ruleset, or fewer methods"
         raise UsageError(f"these are {len(figures)} figures of the kind {kind!r}", where=names, hint=hint)
     with styled():
         return draw(figures[0], one_of("width", width, WIDTHS))

@@ -1,4 +1,4 @@
-"""Starting up is quick: help and lists import nothing heavy and take less than half a second of CPU time."""
+"""Starting up is quick: help and lists import nothing heavy. tests/benchmarks/test_startup_speed.py takes the time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import pytest
 HEAVY = ("torch", "transformers", "sklearn", "pandas", "scipy", "pyarrow", "accelerate")
 HEAVY += ("sentence_transformers", "datasets")
 
-LIMIT = 0.5
-
-# Measures its own CPU time from the start of the interpreter, then says which heavy modules came along.
+# Says at its end which heavy modules came along, and its own CPU time from the start of the interpreter.
 PROGRAM = """
 import resource, sys
 sys.argv = ["bench", *sys.argv[1:]]
@@ -67,17 +65,10 @@ CALLS = [
 
 
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
-def test_answers_at_once(words: tuple[str, ...]) -> None:
-    # The first call may have to compile bytecode, and a loaded machine needs more than its share: the best of three.
-    best = float("inf")
-    for _ in range(3):
-        code, seconds, heavy = measured(*words)
-        assert code == 0
-        assert heavy == "[]"
-        best = min(best, seconds)
-        if best < LIMIT:
-            return
-    assert best < LIMIT
+def test_help_and_lists_import_nothing_heavy(words: tuple[str, ...]) -> None:
+    code, _, heavy = measured(*words)
+    assert code == 0
+    assert heavy == "[]"
 
 
 @pytest.mark.parametrize("words", [("--help",), ("ls",), ("ls", "methods"), ("run", "--help")], ids=" ".join)
