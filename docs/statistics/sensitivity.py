@@ -2,7 +2,8 @@
 
 ``python -m docs.statistics.sensitivity RESULTS``, from the repository's root, writes sensitivity.csv and floors.csv
 beside this file. RESULTS is a folder of whole records, as `bench grid run reference-cpu` leaves them: published ones
-are without target items. Chosen after the primary measures had been seen (a reviewer asked), so exploratory.
+are without target items. Rows of sensitivity.csv whose block is not in RESULTS stay as they are. Chosen after the
+primary measures had been seen (a reviewer asked), so exploratory.
 
 Retain NDCG@10 of every row against the original, retrain and filter: as it is tested, without the test's most frequent
 target, and as the mean over target items instead of rows. Forgetting in the original IDs against the original,
@@ -117,12 +118,16 @@ def write(name: str, heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) ->
 
 
 def main(results: Path) -> None:
-    found = []
+    with Path(__file__).with_name("sensitivity.csv").open(encoding="utf-8", newline="") as file:
+        before = [tuple(row) for row in csv.reader(file)][1:]
+    found: list[tuple[Any, ...]] = []
     for folder in sorted(results.glob("*/*")):
         if (folder / "original").is_dir() and (folder / "random-reassign").is_dir():
             rows = block(folder)
             if "retain-only" in rows and len(rows["original"]) > 1:
                 found += list(comparisons(f"{folder.parent.name} {folder.name}", rows))
+    made = {row[0] for row in found}
+    found = sorted([*(row for row in before if row[0] not in made), *found], key=lambda row: str(row[0]))
     heads = (
         "block",
         "seeds",
