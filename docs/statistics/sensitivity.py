@@ -89,7 +89,7 @@ def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any,
                     measure,
                     *means,
                     *numbers,
-                    f"{100 * by / other:.1f}",
+                    f"{100 * by / other:.1f}" if other else "",
                     *ps,
                     equal[place],
                 )
