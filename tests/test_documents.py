@@ -136,3 +136,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         assert not re.findall(r"<(?:script|img|link rel=\"stylesheet\")[^>]*(?:src|href)=\"https?://", text(page)), (
             page.name
         )
+
+
+def test_published_choices_name_no_absolute_path() -> None:
+    files = sorted((ROOT / "leaderboard/tuned").rglob("*.json"))
+    assert files
+    assert [str(path) for path in files if re.search(r"--[\w-]+[ =]/", text(path))] == []
