@@ -299,7 +299,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
         lambda folder: record(places(folder)[1], fields(backbone_config={"layers": 1})),
     ),
     "threads of no machine": ("cost", "1000000 threads", on_record(environment__threads=10**6)),
-    "gaps against another oracle": ("oracles", "taken against another number of the retrained model", shifted_gap),
+    "gaps against another oracle": ("oracles", "rests on another number of the retrained model", shifted_gap),
     "a scaled gap edited": ("scores", "gapz is not gap / sd", on_metric("gapz.hr@10", value=0.0)),
     "an excess edited": (
         "scores",
