@@ -94,7 +94,7 @@ def test_documents_stay_short() -> None:
 
 
 def test_numbers_of_the_findings_stand_in_the_tables() -> None:
-    """Each .0123 above "Originals on larger data" is a number of the main table of real data or of docs/statistics."""
+    """Each .0123 above "Is it gone?" is a number of the main table of real data or of docs/statistics."""
     tables = {
         "leaderboard/site/tables/main-long.csv": ("mean", "difference", "difference_low", "difference_high"),
         "docs/statistics/sensitivity.csv": ("mean", "its mean", "difference", "low", "high"),
@@ -105,7 +105,7 @@ def test_numbers_of_the_findings_stand_in_the_tables() -> None:
         with (ROOT / name).open(encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if not (row.get("task") or row["block"]).startswith("demo-")]
         published |= {f"{abs(float(row[column])):.4f}"[1:] for row in rows for column in columns if row[column]}
-    page = text(ROOT / "docs/findings.md").split("## Originals on larger data")[0]
+    page = text(ROOT / "docs/findings.md").split("## Is it gone?")[0]
     assert sorted(set(re.findall(r"(?<![\d.])\.\d{4}\b", page)) - published) == []
 
 
