@@ -24,6 +24,7 @@ from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Equ
 from genrec_unlearn_bench.reporting.wording import fixed, variants
 
 DIVERGED = "‡"
+_shipped = cache(tasks)
 UNITS = {"seconds": "(s)", "MiB": "(MiB)"}
 """Of what is neither a share nor a count."""
 
@@ -147,8 +148,8 @@ def make_tables(
         baseline: Row to test against; the layout's or the protocol's where none is given.
 
     Returns:
-        A table for every regime, ruleset, scale and ``side_by_side`` tasks; empty where no task is of the layout's
-        kinds.
+        A table for every regime, ruleset, scale and ``side_by_side`` tasks that have the same backbones; empty where
+        no task is of the layout's kinds.
 
     Raises:
         DataMissing: No result has anything that the layout shows.
@@ -193,9 +194,6 @@ def _kind(block: Block) -> str:
     return ""
 
 
-_shipped = cache(tasks)
-
-
 def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
     """The measures of all blocks, in order of first appearance."""
     return tuple(dict.fromkeys(measure for block in blocks for measure in block.measures))
@@ -204,10 +202,13 @@ def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
 def _tables(
     blocks: Sequence[BlockAnalysis], shown: Sequence[tuple[str, Measure]], layout: Layout, analysis: Analysis
 ) -> Iterator[Table]:
-    """The tables of one regime, ruleset and scale, of the measures shown with their heads."""
-    tasks = list(dict.fromkeys(_task(block) for block in blocks))
-    for start in range(0, len(tasks), layout.side_by_side):
-        here = tasks[start : start + layout.side_by_side]
+    """The tables of one regime, ruleset and scale; tasks with the same backbones stand side by side."""
+    alike: dict[frozenset[str], list[str]] = {}
+    for task in dict.fromkeys(_task(block) for block in blocks):
+        alike.setdefault(frozenset(one.block.key.backbone for one in blocks if _task(one) == task), []).append(task)
+    width = layout.side_by_side
+    chunks = [tasks[at : at + width] for tasks in alike.values() for at in range(0, len(tasks), width)]
+    for number, here in enumerate(chunks, 1):
         members = tuple(block for block in blocks if _task(block) in here)
         columns = tuple(
             Column(task, head, measure, decimals(measure.spec), measure in members[0].primary)
@@ -215,9 +216,8 @@ def _tables(
             for head, measure in shown
         )
         sections = tuple(_sections(members, columns, layout))
-        number = [str(start // layout.side_by_side + 1)] if len(tasks) > layout.side_by_side else []
         if sections:
-            name = "-".join((layout.name, *members[0].block.key.table, *number))
+            name = "-".join((layout.name, *members[0].block.key.table, *([str(number)] if len(chunks) > 1 else [])))
             yield Table(name, layout, columns, sections, members, analysis)
 
 

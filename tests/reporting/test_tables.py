@@ -42,6 +42,18 @@ def test_tasks_stand_side_by_side_and_then_in_further_tables() -> None:
     assert len(tables[0].columns) == 16
 
 
+def test_tasks_of_other_backbones_are_tables_of_their_own() -> None:
+    """Side by side, half of every row would be empty."""
+    seeds = (0, 1)
+    both = make_records(tasks=("a-brand", "c-brand"), backbones=("tiger", "mor"), seeds=seeds)
+    board = make_synthetic_board([*both, *make_records(tasks=("b-brand",), backbones=("tiger",), seeds=seeds)])
+    found = make_tables(board, find_layout("main", 1), statistics_protocol(1))
+    assert [(table.name, table.tasks, [section.title for section in table.sections]) for table in found] == [
+        ("main-tuned-small-1", ("a-brand", "c-brand"), ["mor", "tiger"]),
+        ("main-tuned-small-2", ("b-brand",), ["tiger"]),
+    ]
+
+
 def test_a_method_that_was_not_run_on_a_task_has_empty_cells_there() -> None:
     table = make_synthetic_tables("main")[0]
     line = next(line for line in table.sections[0].lines if line.label == "pisces")
