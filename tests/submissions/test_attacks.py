@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,10 @@ def published(
     (place / "per_user.parquet").write_bytes(published_bytes(frame))
 
 
-def scattered(frame: pd.DataFrame, share: float) -> pd.DataFrame:
+def scattered(frame: pd.DataFrame, share: float, *, seed: int = 1) -> pd.DataFrame:
     """A copy in which some of the hits are lost, in rows that no other column speaks about."""
     hits = np.flatnonzero((frame["rank"] > 0).to_numpy() & (frame["original_rank"] < 0).to_numpy())
-    lost = np.random.default_rng(1).permutation(hits)[: max(1, int(share * len(hits)))]
+    lost = np.random.default_rng(seed).permutation(hits)[: max(1, int(share * len(hits)))]
     frame = frame.copy()
     frame.loc[lost, ["rank", "log_prob"]] = [0, np.nan]
     return frame
@@ -192,6 +193,22 @@ def test_a_method_without_effect_is_no_copy(folder: Path, home: Path, tmp_path: 
         published(leaderboard, first(folder), method, frame)
     found = verify(load(folder, leaderboard))
     assert found.passed, [fault.text() for fault in found.faults]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["originals published", "originals unknown"])
+def test_favouring_the_same_few_items_is_no_copy(folder: Path, home: Path, tmp_path: Path, known: bool) -> None:
+    """Where all models favour the same items, only what changes from the originals tells one table from another."""
+    leaderboard = Path(shutil.copytree(home / "leaderboard", tmp_path / "leaderboard"))
+    popular = per_user(other_manifest(), "popular")
+    ranks = [hit_ranks(scattered(popular, 0.2, seed=seed)) for seed in range(3)]
+    assert all(shared(*pair) > OTHER_SEED for pair in combinations(ranks, 2))
+    for seed, place in enumerate(places(folder)):
+        forging.table(place, lambda own, seed=seed: scattered(popular, 0.2, seed=seed), rescore=True)
+    published(leaderboard, first(folder), "npo", scattered(popular, 0.2, seed=2), seed=7)
+    for seed in (0, 1, 7) if known else ():
+        published(leaderboard, first(folder), "original", popular, seed=seed)
+    found = verify(load(folder, leaderboard))
+    assert {name for name in ("twins", "copies") if found.checks[name]} == (set() if known else {"twins", "copies"})
 
 
 @pytest.mark.slow
