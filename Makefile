@@ -44,8 +44,9 @@ full: install
 	$(PYTEST) tests/smoke -m full
 
 # Every method on every backbone for every kind of request, a few steps each; skipped: what a method does not serve.
+# Every backbone, the full suite and all checks of the doctor on simulated GPUs.
 matrix: install
-	$(PYTEST) tests/smoke -m matrix --numprocesses 2 --dist loadgroup
+	$(PYTEST) tests/smoke tests/devices -m matrix --numprocesses 2 --dist loadgroup
 
 # Methods on three backbones, suites and kinds of requests against frozen outcomes, to the bit.
 frozen: install

@@ -141,7 +141,7 @@ def test_a_gpu_decodes_as_many_histories_as_its_memory_holds(gpus: None) -> None
     assert (memory_shares(torch.device("cpu")), memory_shares(SECOND)) == (1, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("backbone", backbones())
 def test_every_backbone_runs_a_cell_with_tracer(tmp_path: Path, gpus: None, backbone: str) -> None:
     """Soft tokens, ETEGRec's joint training and LETTER's SASRec vectors among what it goes through, in bfloat16."""
@@ -158,7 +158,7 @@ def test_every_backbone_runs_a_cell_with_tracer(tmp_path: Path, gpus: None, back
     assert all(value.value is None or value.value >= 0 for value in run.record.metrics if value.metric == "hr@10")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_full_suite_is_measured_there(tmp_path: Path, gpus: None) -> None:
     """All five measurements, on models in bfloat16's rounding: probes, membership, quantisation, attacks …"""
     fields: dict[str, Any] = {"suite": "full", "device": "cuda:1", "measure_set": {"relearning.steps": (0, 5)}}
@@ -167,7 +167,7 @@ def test_the_full_suite_is_measured_there(tmp_path: Path, gpus: None) -> None:
     assert {"probing", "membership", "forget-quality", "quantisation", "relearning"} <= found, sorted(found)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_adapters_are_trained_and_unlearned_there(tmp_path: Path, gpus: None) -> None:
     """A checkpoint with bfloat16 blocks; adapters, embedding and head are float32 and stay so."""
     fields = MiniOneRec.presets["smoke"].model_dump() | {

@@ -49,7 +49,7 @@ def test_a_device_that_computes_as_the_cpu_agrees_with_it(gpus: None) -> None:
     assert found["examples_per_second"] == pytest.approx(128 * found["steps_per_second"])
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_in_float32_the_cpu_comes_to_the_same_training(gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
     found = figures()
@@ -107,7 +107,7 @@ def test_a_device_without_run_is_refused() -> None:
     assert "bench doctor --device cpu --run" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_all_checks_are_made_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "STEPS", {"cpu": ("smoke", 8), "cuda": ("smoke", 8)})
     with simulated_gpus():
