@@ -8,7 +8,8 @@ primary measures had been seen (a reviewer asked), so exploratory.
 Retain NDCG@10 of every row against the original, retrain and filter: as it is tested, without the test's most frequent
 target, and as the mean over target items instead of rows. Forgetting in the original IDs against the original,
 retain-only and random-reassign: CR@10 counts ten places in each list, HR@50 the target in a longer one. Paired t over
-seeds, Holm over the methods of a block (task and backbone) within one measure and one comparison.
+seeds, Holm over the methods of a block (task and backbone) within one measure and one comparison; a block of one seed
+has means and differences alone.
 
 Floors: what the tuning rule takes from the published trials if a method must keep another share of retain and
 retain-near NDCG@10 on validation, and its default configuration, the first trial. Validation numbers of one seed.
@@ -67,6 +68,10 @@ def block(folder: Path) -> dict[str, pd.DataFrame]:
     return {row: table for row, table in tables.items() if table.index.equals(tables["original"].index)}
 
 
+def shown(number: float) -> str:
+    return "" if np.isnan(number) else f"{number:.4f}"
+
+
 def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
     methods = [row for row in rows if row not in REFERENCES]
     for measure in (*RETAIN, *FORGET):
@@ -80,8 +85,8 @@ def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any,
             other, corrected = rows[base][measure].mean(), holm(tests.p)
             for place, row in enumerate(compared):
                 mean, by = rows[row][measure].mean(), differences[place].mean()
-                numbers = [f"{number:.4f}" for number in (by, tests.low[place], tests.high[place])]
-                ps = (f"{tests.p[place]:.4f}", f"{corrected[place]:.4f}")
+                numbers = [shown(number) for number in (by, tests.low[place], tests.high[place])]
+                ps = (shown(tests.p[place]), shown(corrected[place]))
                 means = (row, f"{mean:.4f}", base, f"{other:.4f}")
                 yield (
                     name,
@@ -124,7 +129,7 @@ def main(results: Path) -> None:
     for folder in sorted(results.glob("*/*")):
         if (folder / "original").is_dir() and (folder / "random-reassign").is_dir():
             rows = block(folder)
-            if "retain-only" in rows and len(rows["original"]) > 1:
+            if "retain-only" in rows:
                 found += list(comparisons(f"{folder.parent.name} {folder.name}", rows))
     made = {row[0] for row in found}
     found = sorted([*(row for row in before if row[0] not in made), *found], key=lambda row: str(row[0]))
