@@ -20,7 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Imports are remembered in the user's data folder: not in that of whoever runs the tests.
-os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="bench-tests-")
+DATA_HOME = tempfile.TemporaryDirectory(prefix="bench-tests-")
+os.environ["XDG_DATA_HOME"] = DATA_HOME.name
 
 
 @pytest.fixture
