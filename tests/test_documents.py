@@ -165,6 +165,16 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         )
 
 
+def test_cells_of_the_demo_are_named_by_their_present_key() -> None:
+    published = {path.name for path in (ROOT / "leaderboard/results/demo-brand/tiger/tracer").iterdir()}
+    help_text = ROOT / "genrec_unlearn_bench/cli/main.py"
+    named = {
+        key for path in (*PAGES, help_text) for key in re.findall(r"tracer/(smoke-seed0-[0-9a-f]{10})", text(path))
+    }
+    assert named
+    assert named <= published
+
+
 def test_published_choices_name_no_absolute_path() -> None:
     files = sorted((ROOT / "leaderboard/tuned").rglob("*.json"))
     assert files

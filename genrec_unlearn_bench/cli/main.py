@@ -71,7 +71,7 @@ bench results claims 1 6 12
 bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
-bench results export results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0 --out trec
+bench results export results/demo-brand/tiger/tracer/smoke-seed0-f2b804ea0b --out trec
 bench results pull https://example.org/mine.zip
 bench leaderboard --layout main --ruleset tuned
 bench leaderboard --results-dir results --format latex,md,html --out tables --bib
@@ -81,7 +81,7 @@ bench submission new mine --method path/to/mine.py --results-dir results --withh
 bench submission publish results --out leaderboard/results --withhold similarity,influence,log-prob
 bench submission verify leaderboard/submissions/mine --write
 bench submission reproduce letter-instruments --data-dir data --minutes 10
-bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-a8e952dce0
+bench submission reproduce results/demo-brand/tiger/tracer/smoke-seed0-f2b804ea0b
 bench submission site --leaderboard leaderboard --check
 bench cache ls --cache-dir /shared/cache
 bench cache gc --results-dir results
