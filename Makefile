@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test test-all slow lint types smoke full matrix frozen leaderboard docs huge speed clean
+.PHONY: install demo test test-all lint types smoke full matrix frozen leaderboard docs huge speed clean
 
 install: $(STAMP)
 
@@ -22,11 +22,9 @@ demo: install
 test: install lint types
 	$(PYTEST) --numprocesses 2 --dist loadfile
 
-# With what is slow and rare.
-test-all: test slow
-
-slow: install
-	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
+# With what is slow and rare, in one run of pytest.
+test-all: install lint types
+	$(PYTEST) -m "not (huge or speed or slurm or smoke or full or matrix or frozen)" --numprocesses 2 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .
@@ -44,9 +42,9 @@ full: install
 	$(PYTEST) tests/smoke -m full
 
 # Every method on every backbone for every kind of request, a few steps each; skipped: what a method does not serve.
-# Every backbone, the full suite and all checks of the doctor on simulated GPUs.
+# Every backbone, the full suite and all checks of the doctor on simulated GPUs; trainings in two processes.
 matrix: install
-	$(PYTEST) tests/smoke tests/devices -m matrix --numprocesses 2 --dist loadgroup
+	$(PYTEST) -m matrix --numprocesses 2 --dist loadgroup
 
 # Methods on three backbones, suites and kinds of requests against frozen outcomes, to the bit.
 frozen: install
@@ -62,7 +60,7 @@ docs: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/sphinx-build --quiet -W -n --keep-going docs docs/_build
 
-# More than three minutes a test, or real data (GENREC_UNLEARN_BENCH_DATA).
+# Large inputs, more than three minutes a test, or real data (GENREC_UNLEARN_BENCH_DATA).
 huge: install
 	$(PYTEST) -m huge
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,11 @@ from genrec_unlearn_bench.backbones.training import NextItem, micro_batches
 from genrec_unlearn_bench.errors import UsageError
 from tests.backbones import several
 from tests.backbones.checkpoints import qwen_folder
+
+
+def in_processes(test: Callable[..., None]) -> Callable[..., None]:
+    """Of one worker, as all share two trainings in two processes."""
+    return pytest.mark.matrix(pytest.mark.xdist_group("processes")(test))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=40), st.data())
@@ -102,7 +108,7 @@ def assert_alike(found: dict[str, Any], wanted: dict[str, Any], tolerance: float
         torch.testing.assert_close(found["weights"][name], value, atol=tolerance, rtol=0, msg=name)
 
 
-@pytest.mark.slow
+@in_processes
 def test_processes_end_with_the_same_bits(both: list[dict[str, Any]]) -> None:
     trained = [name for name, found in both[0].items() if isinstance(found, dict) and "weights" in found]
     assert {"t5", "adapters", "sharded scratch", "sharded adapters", "sharded halves"} <= set(trained)
@@ -110,14 +116,14 @@ def test_processes_end_with_the_same_bits(both: list[dict[str, Any]]) -> None:
         assert_alike(both[1][name], both[0][name], 0.0)
 
 
-@pytest.mark.slow
+@in_processes
 @pytest.mark.parametrize("name", ["t5", "adapters"])
 def test_two_processes_learn_what_one_learns(both: list[dict[str, Any]], alone: dict[str, Any], name: str) -> None:
     """Targets of unlike length, steps in parts, a step with one sample: means stay those of the whole batch."""
     assert_alike(both[0][name], alone[name], 2e-5)
 
 
-@pytest.mark.slow
+@in_processes
 @pytest.mark.parametrize("name", ["scratch", "adapters"])
 def test_split_networks_learn_what_whole_ones_learn(
     both: list[dict[str, Any]], alone: dict[str, Any], name: str
@@ -125,7 +131,7 @@ def test_split_networks_learn_what_whole_ones_learn(
     assert_alike(both[0][f"sharded {name}"], alone[name], 2e-5)
 
 
-@pytest.mark.slow
+@in_processes
 def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     found, wanted = both[0]["sharded halves"], alone["halves"]
     assert {str(value.dtype) for value in found["weights"].values()} == {"torch.bfloat16", "torch.float32"}
@@ -136,7 +142,7 @@ def test_split_bfloat16_blocks_beside_float32_adapters(both: list[dict[str, Any]
     torch.testing.assert_close(found["losses"], wanted["losses"], atol=0.05, rtol=0.05)
 
 
-@pytest.mark.slow
+@in_processes
 def test_a_process_holds_half_of_the_blocks_and_gives_them_back(both: list[dict[str, Any]]) -> None:
     held = [found["halved"] for found in both]
     assert sum(one["local"] for one in held) == held[0]["total"]
@@ -144,7 +150,7 @@ def test_a_process_holds_half_of_the_blocks_and_gives_them_back(both: list[dict[
     assert all(one["same_ranking"] and one["same_weights"] for one in held)
 
 
-@pytest.mark.slow
+@in_processes
 def test_a_recommender_without_blocks_is_not_split(both: list[dict[str, Any]]) -> None:
     assert "not split over processes" in both[0]["refusal"]
     assert "without FSDP" in both[0]["refusal"]

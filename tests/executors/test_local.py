@@ -160,7 +160,7 @@ def test_a_launcher_that_does_not_start_is_reported(world: World, monkeypatch: p
     assert "ended with 1 before the first could report" in ended.error
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("fsdp", [False, True])
 def test_two_processes_train_together(tmp_path: Path, fsdp: bool) -> None:
     """On CPUs they find each other over gloo."""

@@ -177,7 +177,7 @@ def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, mo
     assert [job.name for job in Plan((cell,)).jobs] == [cell.cell.name]
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 def test_twenty_thousand_cells(tmp_path: Path) -> None:
     """Without building graphs, which the pipeline answers for: looking up all done, and sharing out all missing."""
     rows = [f"method{number}" for number in range(100)]

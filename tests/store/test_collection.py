@@ -153,7 +153,7 @@ def test_verify_names_and_moves_what_is_damaged(tmp_path: Path) -> None:
     assert runner.invoke(app, ["cache", "verify", "--cache-dir", str(tmp_path)]).exit_code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 def test_fifty_thousand_stages_are_listed_and_collected_in_seconds(tmp_path: Path) -> None:
     store = StageStore(tmp_path)
     for number in range(50_000):

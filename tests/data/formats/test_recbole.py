@@ -156,7 +156,7 @@ def test_movielens_as_it_comes(tmp_path: Path) -> None:
     assert resolve(find_task("ml-1m-item"), found).manifest.within_tolerance
 
 
-@pytest.mark.slow
+@pytest.mark.huge
 def test_a_million_ratings(tmp_path: Path) -> None:
     movielens(tmp_path / "ml-1m", 6_040, 3_883, 166)
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
