@@ -83,6 +83,7 @@ def documents(root: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Any]
     """Call -> what it prints. The demo's shipped results stand for runs; what would train is replaced."""
     patch.chdir(root)
     patch.setenv("GENREC_UNLEARN_BENCH_CACHE", str(root / "cache"))
+    patch.setenv("XDG_DATA_HOME", str(root / "home"))
     patch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
     for row in ROWS:
         for place in ("results", "tree"):
