@@ -3,10 +3,11 @@
 θ = θ0 + s (Ḡ + λI)^-1 g / n_r, n_r being the number of cleaned retain examples. The gradient g sums over D_f the
 gradient of the loss, and over retain examples whose history holds something to be forgotten the difference that it
 makes there ("spillover"): g = Σ_{D_f} ∇ℓ(x, y) + Σ_{D_r, x'≠x} [∇ℓ(x, y) − ∇ℓ(x', y)], x' being the cleaned
-history. Ḡ = mean J^T S J with S = diag(p) − pp^T is the Gauss-Newton matrix of the mean loss over a fixed sample of
-cleaned retain examples; it is positive semi-definite, so the system is solved by conjugate gradients. λ = δ λ_max(Ḡ).
-To first order this is the way to retraining on the cleaned retain data. Updates the last decoder block or all
-parameters; the record holds the number of iterations, the residual and the predicted change.
+history; an empty x' has no second term, as retraining drops the example. ℓ is the mean over a target's tokens, so that
+targets of any length count alike. Ḡ = mean J^T S J with S = diag(p) − pp^T is the Gauss-Newton matrix of the mean loss
+over a fixed sample of cleaned retain examples; it is positive semi-definite, so the system is solved by conjugate
+gradients. λ = δ λ_max(Ḡ). To first order this is the way to retraining on the cleaned retain data. Updates the last
+decoder block or all parameters; the record holds the number of iterations, the residual and the predicted change.
 
 Deviations from the official code, which is for LightGCN and matrix factorisation: it solves with the Hessian by Adam
 and stops on validation AUC; here it is Gauss-Newton and conjugate gradients with a fixed tolerance. It moves the
@@ -32,7 +33,7 @@ from genrec_unlearn_bench.backbones.recommender import StepOutput, eval_mode
 from genrec_unlearn_bench.data.examples import Examples
 from genrec_unlearn_bench.seeding import torch_generator
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from genrec_unlearn_bench.unlearning.likelihood import forward, token_nll
+from genrec_unlearn_bench.unlearning.likelihood import forward, sequence_nll, target_lengths
 from genrec_unlearn_bench.unlearning.losses.retain_loss import note_damage
 from genrec_unlearn_bench.unlearning.method import ForgetRequest, MethodConfig, Progress, Recommender, UnlearningMethod
 from genrec_unlearn_bench.unlearning.sampling import at_most, example_batches
@@ -120,11 +121,11 @@ class Influence(UnlearningMethod[InfluenceConfig]):
             retain = request.train.retain
             cleaned = retain.drop_events(request.forgotten_events(retain))
             lengths = cleaned.history_lengths()
-            # A history that becomes empty has no counterpart.
-            changed = (lengths < retain.history_lengths()) & (lengths > 0)
+            changed = lengths < retain.history_lengths()
             progress.note("influence.changed_histories", int(changed.sum()))
-            for sign, part in ((1.0, retain), (-1.0, cleaned)):
-                part_gradient = summed_gradient(model, part.subset(changed), parameters, size)
+            progress.note("influence.emptied_histories", int((changed & (lengths == 0)).sum()))
+            for sign, part in ((1.0, retain.subset(changed)), (-1.0, cleaned.subset(changed & (lengths > 0)))):
+                part_gradient = summed_gradient(model, part, parameters, size)
                 for value, more in zip(total, part_gradient, strict=True):
                     value.add_(more, alpha=sign)
         return total
@@ -139,7 +140,7 @@ def summed_gradient(model: Recommender, part: Examples, parameters: Sequence[nn.
     total = [torch.zeros_like(parameter) for parameter in parameters]
     for batch in example_batches(part, size):
         output = forward(model, batch)
-        loss = token_nll(output) * len(batch)
+        loss = (sequence_nll(output) / target_lengths(output)).sum()
         for value, more in zip(total, _gradients(loss, parameters), strict=True):
             value.add_(more)
     return total
@@ -160,7 +161,7 @@ def gauss_newton(
         used = [(each, own) for each, own in zip(pulled, vector, strict=True) if each is not None]
         inner = torch.stack([(each * own).sum() for each, own in used]).sum()
         (pushed,) = torch.autograd.grad(inner, dual, retain_graph=True)
-        weighted = _output_curvature(output, pushed.detach()) * (len(batch) / len(part))
+        weighted = _output_curvature(output, pushed.detach()) / len(part)
         products = torch.autograd.grad(output.logits, parameters, weighted, allow_unused=True)
         for value, more in zip(total, products, strict=True):
             if more is not None:
@@ -169,11 +170,11 @@ def gauss_newton(
 
 
 def _output_curvature(output: StepOutput, direction: Tensor) -> Tensor:
-    """[R, L, V] (diag(p) − pp^T) times ``direction``, divided by the number of real tokens of the batch."""
+    """[R, L, V] (diag(p) − pp^T) times ``direction``, divided by the number of real tokens of the row's target."""
     probabilities = output.logits.detach().softmax(-1)
     centred = direction - (probabilities * direction).sum(-1, keepdim=True)
     mask = torch.ones_like(output.labels, dtype=torch.bool) if output.mask is None else output.mask
-    return probabilities * centred * mask[..., None] / mask.sum()
+    return probabilities * centred * (mask / target_lengths(output)[:, None])[..., None]
 
 
 def largest_eigenvalue(matrix: Callable[[Vector], Vector], like: Sequence[Tensor], seed: int) -> float:

@@ -3,7 +3,8 @@
 Value vectors of feed-forward layers (columns of W_out) are encoded in a dictionary of features; concept features are
 set to a large value of the opposite sign in every value vector that contains them, and the value vectors are decoded
 again plus the dictionary's error (unlearning/dictionaries/value_vectors.py). Updates W_out only, without gradients.
-Selection, sign, ``linscale`` and search follow the official code (yoavgur/PISCES at 1d576fe). Deviations, with reasons:
+Selection, sign, ``linscale`` (there for Gemma alone) and search follow the official code (yoavgur/PISCES at 1d576fe).
+Deviations, with reasons:
 
 * Dictionaries: the official SAEs are pretrained on text. Here a TopK SAE (arXiv 2406.04093) is trained for every layer
   on the original's MLP outputs over forget and retain train data. A layer is used only if its SAE leaves at most 20 %
@@ -19,8 +20,8 @@ Selection, sign, ``linscale`` and search follow the official code (yoavgur/PISCE
   hundred users is noise, and the retain score is guarded where the edit as a whole is chosen.
 * Sign of gated neurons: the majority on the forget examples; a neuron without one counts as positive (official: 0,
   which is ablation). ReLU neurons are positive.
-* Search: 24 points of the official 10 x 10 grid of τ and μ, on validation samples. Efficacy is 1 - HR@10 / original,
-  specificity NDCG@10 / original, coherence the probability of P(i) / original. Too strong means less than
+* Search: at most 24 points of the official 10 x 10 grid of τ and μ, on validation samples. Efficacy is 1 - HR@10 /
+  original, specificity NDCG@10 / original, coherence the probability of P(i) / original. Too strong means less than
   ``retain_floor`` of the retain score (official: .45 of MMLU's .61, so .74), too weak more than .75 of the forget score
   (official: accuracy .13, an absolute number without meaning here). A zero makes the harmonic mean zero.
 

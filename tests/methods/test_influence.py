@@ -23,7 +23,9 @@ from genrec_unlearn_bench.methods.influence import (
 )
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.unlearning.anatomy import anatomy
-from tests.planted import Planted
+from genrec_unlearn_bench.unlearning.likelihood import forward, target_lengths
+from tests.backbones.p5sid import models as p5
+from tests.planted import Planted, examples, sequences
 from tests.unlearning.losses.test_suppression import setting
 
 Vector = list[torch.Tensor]
@@ -151,18 +153,49 @@ def test_it_goes_up_the_forget_loss_and_stays_in_its_trust_region(planted: Plant
         assert math.isfinite(progress.notes["retain_nll_ratio"])
 
 
-def test_histories_count_only_where_forgotten_items_are_read() -> None:
+def mean_nll(model: Any, part: Any) -> torch.Tensor:
+    """[R] mean NLL of each target's own tokens, written without the method's code."""
+    output = model.forward(part.histories(model.history_limit), part.targets)
+    nll = torch.nn.functional.cross_entropy(output.logits.transpose(1, 2), output.labels, reduction="none")
+    mask = torch.ones_like(nll) if output.mask is None else output.mask.float()
+    return (nll * mask).sum(1) / mask.sum(1)
+
+
+def flat(vector: Any) -> torch.Tensor:
+    return torch.cat([each.flatten() for each in vector]).detach()
+
+
+def test_the_gradient_is_that_of_what_retraining_leaves_out() -> None:
+    """g = ∇[Σ over D − Σ over the cleaned retain data]; an example whose history becomes empty is only in the first."""
     model, request = setting()
-    notes = {}
-    for items in (request.items, np.zeros_like(request.items)):
-        progress = Progress()
-        config = InfluenceConfig(curvature_rows=16, iterations=1)
-        Influence(config).unlearn(model, replace(request, items=items), progress)
-        notes[bool(items.any())] = progress.notes["influence.changed_histories"]
-    assert notes[False] == 0
     retain = request.train.retain
-    lengths = request.cleaned(retain)
-    assert notes[True] == int((retain.history_contains(request.items)).sum()) - (len(retain) - len(lengths))
+    cleaned = request.cleaned(retain)
+    progress = Progress()
+    parameters = list(anatomy(model).decoder[-1].module.parameters())
+    found = Influence(InfluenceConfig())._gradient(model, request, parameters, progress)
+    whole = mean_nll(model, request.train.forget).sum() + mean_nll(model, retain).sum() - mean_nll(model, cleaned).sum()
+    torch.testing.assert_close(flat(found), flat(torch.autograd.grad(whole, parameters)), rtol=1e-3, atol=1e-3)
+    emptied = len(retain) - len(cleaned)
+    assert 0 < emptied == progress.notes["influence.emptied_histories"] < progress.notes["influence.changed_histories"]
+    assert progress.notes["influence.changed_histories"] == int(retain.history_contains(request.items).sum())
+    nothing = replace(request, items=np.zeros_like(request.items))
+    Influence(InfluenceConfig())._gradient(model, nothing, parameters, progress)
+    assert progress.notes["influence.changed_histories"] == progress.notes["influence.emptied_histories"] == 0
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_targets_of_any_length_count_alike_however_they_are_batched(size: int) -> None:
+    model = p5.recommender("sequential")
+    part = examples(sequences(60, 9, 1)).subset(np.arange(24))
+    lengths = target_lengths(forward(model, part))
+    assert len(set(lengths.tolist())) > 1
+    parameters = list(anatomy(model).decoder[-1].module.parameters())
+    with twice_differentiable():
+        gradient = flat(summed_gradient(model, part, parameters, size))
+        expected = flat(torch.autograd.grad(mean_nll(model, part).sum(), parameters))
+        torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-4)
+        image = [gauss_newton(model, part, parameters, list(map(torch.ones_like, parameters)), n) for n in (size, 5)]
+    torch.testing.assert_close(flat(image[0]), flat(image[1]), rtol=1e-3, atol=1e-5)
 
 
 def test_nothing_to_forget_is_the_original() -> None:

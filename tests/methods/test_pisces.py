@@ -31,6 +31,7 @@ from genrec_unlearn_bench.unlearning.dictionaries.value_vectors import (
     TAUS,
     Editor,
     Effect,
+    GridPoint,
     neuron_dictionaries,
     search_cells,
 )
@@ -277,6 +278,29 @@ def test_the_search_prunes_dominated_corners_and_is_decided_by_its_seed() -> Non
             assert not (weaker and 1 - strength / 18 > 0.75)
             assert not (stronger and 1.1 - strength / 18 < 0.75)
     assert run(0, floor=2.0)[1] is None
+
+
+def test_an_edit_that_is_too_weak_is_never_the_best() -> None:
+    """As in the official code; a weak edit can have the highest harmonic mean of all."""
+
+    def measure(forget: float) -> tuple[GridPoint | None, int]:
+        looked: list[float] = []
+
+        def one(tau: float, mu: float) -> Effect:
+            looked.append(tau)
+            return effect(forget, 1.0)
+
+        generator = numpy_generator(0, "x")
+        best = search_cells(one, generator, evaluations=200, too_weak=0.75, too_strong=0.9)
+        return best, len(looked)
+
+    best, count = measure(0.76)
+    assert best is None
+    assert count < 100, "weaker ones are not looked at"
+    best, count = measure(0.75)
+    assert best is not None
+    assert best.effect.forget == 0.75
+    assert count == 100
 
 
 @pytest.mark.parametrize(

@@ -265,10 +265,10 @@ def search_cells(
     too_weak: float,
     too_strong: float,
 ) -> GridPoint | None:
-    """The grid point with the highest harmonic mean among at most ``evaluations``; None if all are 0.
+    """The grid point with the highest harmonic mean among at most ``evaluations``; None if none qualifies or all are 0.
 
     ``effect`` applies the edit with (τ, μ) and measures it. A point whose forget ratio exceeds ``too_weak`` excludes
-    all weaker ones; one whose retain ratio is below ``too_strong`` excludes itself and all stronger ones.
+    itself and all weaker ones; one whose retain ratio is below ``too_strong`` itself and all stronger ones.
     """
     gone = np.zeros((len(MUS), len(TAUS)), dtype=np.bool_)
     best: GridPoint | None = None
@@ -281,10 +281,12 @@ def search_cells(
         evaluations -= 1
         point = GridPoint(TAUS[j], MUS[i], effect(TAUS[j], MUS[i]))
         gone[i, j] = True
-        if point.effect.forget > too_weak:
+        weak, strong = point.effect.forget > too_weak, not point.effect.retain >= too_strong
+        if weak:
             gone[: i + 1, : j + 1] = True
-        if not point.effect.retain >= too_strong:
+        if strong:
             gone[i:, j:] = True
+        if weak or strong:
             continue
         if point.effect.harmonic > (0.0 if best is None else best.effect.harmonic):
             best = point
