@@ -51,8 +51,7 @@ def generators_kept(device: str = "cpu") -> Iterator[None]:
 
 @contextmanager
 def torch_seeded(seed: int, device: str = "cpu") -> Iterator[None]:
-    """torch's global generator started from ``seed`` inside the block (on CUDA that device's too), and put back
-    afterwards."""
+    """torch's global generator started from ``seed`` inside the block (on CUDA that device's too), then put back."""
     import torch
 
     with generators_kept(device):

@@ -51,8 +51,7 @@ class Trie:
     def build(cls, codes: IntArray, level_sizes: Sequence[int], *, blocked: BoolArray | None = None) -> Self:
         """The trie of the items that are not ``blocked`` [N]; prefixes that lose all their items are gone.
 
-        ``codes[i, l]`` is in [0, level_sizes[l]), or -1 behind the item's last level. Raises BenchError where no item
-        is left.
+        ``codes[i, l]`` is in [0, level_sizes[l]), or -1 behind the last level. Raises BenchError without items.
         """
         kept = np.arange(len(codes)) if blocked is None else np.flatnonzero(~blocked)
         if not len(kept):

@@ -127,8 +127,7 @@ def mean_interval(values: FloatArray) -> tuple[float, float] | None:
 
 
 def difference_interval(one: FloatArray, other: FloatArray) -> tuple[float, float] | None:
-    """Welch's 95 % interval of mean(one) - mean(other), finite values of different examples; None where either has
-    fewer than two."""
+    """Welch's 95 % interval of mean(one) - mean(other) over finite values; None if either has fewer than two."""
     if min(len(one), len(other)) < 2:
         return None
     middle = float(one.mean()) - float(other.mean())

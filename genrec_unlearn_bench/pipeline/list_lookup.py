@@ -69,8 +69,7 @@ def find_dataset_of(record: RunRecord, store: StageStore) -> Dataset:
 
 
 def trec_files(found: RunLists) -> Iterator[tuple[str, str]]:
-    """Name and text of ``<group>.qrels``, and of ``<group>.beam<beam>.run`` for every beam; nothing for a group without
-    examples.
+    """Name and text of ``<group>.qrels``, and of ``<group>.beam<beam>.run`` for every beam; nothing for an empty group.
 
     The query of a line is the row of the group's test example, which is the same in all runs of a task; items are the
     dataset's row numbers.

@@ -137,8 +137,7 @@ def balanced_clusters(
 
 
 def balanced_assignment(distances: FloatArray, *, lower: int, upper: int) -> IntArray:
-    """[n] column of each row of distances [n, C], so that their sum is least and each column has ``lower`` to ``upper``
-    rows."""
+    """[n] column of each row of distances [n, C], with the least sum, each having ``lower`` to ``upper`` rows."""
     from scipy.optimize import linear_sum_assignment
 
     clusters = distances.shape[1]

@@ -99,8 +99,7 @@ def reference_nll(recommender: Recommender, examples: Examples) -> Tensor:
 
 
 def reference_log_probs(recommender: Recommender, examples: Examples, *, batch: int = 512, raw: bool = False) -> Tensor:
-    """[M, L, K] log-probabilities (``raw``: logits) over each level's codes at every target position, float32 on the
-    CPU."""
+    """[M, L, K] log-probabilities (``raw``: logits) over each level's codes at every target position, float32, CPU."""
     found = []
     with resting(recommender):
         for part in example_batches(examples, batch):

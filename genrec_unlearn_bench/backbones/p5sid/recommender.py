@@ -235,8 +235,7 @@ class P5Recommender(T5Recommender):
 
 
 def _add_prompt_parameters(model: Any, shape: P5Shape) -> None:
-    """Register the whole-word embedding and the users' words on the network as a parameter and buffers, copied and
-    saved with it."""
+    """Register the whole-word embedding and the users' words as a parameter and buffers that the network saves."""
     device = next(model.parameters()).device
     if shape.whole_words:
         words = nn.Embedding(shape.whole_words, model.config.d_model)

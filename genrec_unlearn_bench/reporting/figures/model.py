@@ -42,8 +42,7 @@ WIDTHS = {"column": 3.33, "page": 7.0}
 class Look:
     """How a series is drawn.
 
-    Width 0: marks alone. Dash: points on and off. A higher order covers a lower one. Edge: of marks, where it has a
-    colour of its own.
+    Width 0: marks alone. Dash: points on and off. A higher order covers a lower one. Edge: of marks, if not the colour.
     """
 
     colour: str

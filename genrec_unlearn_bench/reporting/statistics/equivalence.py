@@ -82,8 +82,7 @@ def tosts(differences: ArrayLike, margin: float | None) -> tuple[Equivalence, ..
     DIFFERENT is read off the 95 % interval and not the 90 % one: where the margin is 0, which happens when no retrained
     model ever names a forget item, both sides of the interval can err, and 90 % would err twice as often as it says.
     Without spread (all seeds the same number) there is no t: the exact sign flip's least p takes its place (2 ** -n
-    on one side, 2 ** (1 - n) on two), so four such seeds show nothing. A margin of 0 leaves only IDENTICAL, NOT_SHOWN
-    and DIFFERENT.
+    on one side, 2 ** (1 - n) on two), so four such seeds show nothing. Margin 0: IDENTICAL, NOT_SHOWN or DIFFERENT.
     """
     values = clean(differences)
     narrow, wide = t_interval(values, confidence=1 - 2 * LEVEL), t_interval(values, confidence=1 - LEVEL)
