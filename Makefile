@@ -24,7 +24,7 @@ test: install lint types
 
 # With what is slow and rare, in one run of pytest.
 test-all: install lint types
-	$(PYTEST) -m "not (huge or speed or slurm or smoke or full or matrix or frozen)" --numprocesses 2 --dist loadfile
+	$(PYTEST) -m "not (huge or speed or slurm or smoke or full or matrix or frozen)" --numprocesses 2 --dist loadfile --durations 25 --durations-min 5
 
 lint: install
 	$(BIN)/ruff check .
