@@ -123,6 +123,20 @@ def test_older_records_keep_their_bytes_and_newer_ones_say_more() -> None:
     assert RunRecord.model_validate_json(record_text(more)) == more
 
 
+def test_published_rows_of_a_seed_share_their_recommenders() -> None:
+    """A key does not hold the kernels: begun on one kind of processor and finished on another, rows are no pairs."""
+    digests: dict[tuple[str, ...], set[str]] = {}
+    for path in (ROOT / "leaderboard" / "results").rglob(RECORD):
+        record = RunRecord.model_validate_json(path.read_text(encoding="utf-8"))
+        cell = record.cell
+        for stage in record.stages:
+            if stage.name in ("original", "retrain"):
+                block = (cell.task, cell.backbone, cell.suite, cell.scale, f"seed {cell.seed}", stage.name)
+                digests.setdefault(block, set()).add(stage.digest)
+    assert digests
+    assert {block: found for block, found in digests.items() if len(found) > 1} == {}
+
+
 def test_memory_that_is_gone_by_the_end_is_still_seen() -> None:
     with metered("cpu") as quiet:
         pass
