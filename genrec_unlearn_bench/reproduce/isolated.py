@@ -198,7 +198,7 @@ def run_apart(
     Args:
         readable: Further files and folders that the sandbox may read, under their own names.
 
-    Raises UsageError where bubblewrap does not work, BenchError where the process failed (with its last lines) or hung.
+    Raises UsageError where bubblewrap does not work, BenchError where it failed (with its last lines) or timed out.
     """
     command = [sys.executable, "-P", "-c", code, str(inputs), str(out)]
     if sandboxed:
