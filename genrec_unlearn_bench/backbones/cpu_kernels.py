@@ -28,7 +28,10 @@ def product(values: Tensor, weight: Tensor, bias: Tensor | None = None, then: st
     rows, bias = values.flatten(0, -2), None if bias is None else bias.contiguous()
     if _bfloat16:
         rows, weight, bias = rows.bfloat16(), weight.bfloat16(), None if bias is None else bias.bfloat16()
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, then, [], "").float()
+        if not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # As on processors without AVX-512.
+            rows, weight, bias = rows.float(), weight.float(), None if bias is None else bias.float()
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, then, [], "")
+    result = (result.bfloat16() if _bfloat16 else result).float()
     # A view of it could not be changed in place.
     shaped: Tensor = torch.ops.aten._unsafe_view(result, [*values.shape[:-1], len(weight)])
     return shaped

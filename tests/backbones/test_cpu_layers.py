@@ -222,7 +222,11 @@ def test_products_may_be_changed_in_place_may_be_empty_and_mind_strides() -> Non
         torch.testing.assert_close(quick(values), plain + quick.bias)
 
 
-def test_bfloat16_rounds_operands_and_results_of_products() -> None:
+@pytest.mark.parametrize("native", [True, False])
+def test_bfloat16_rounds_operands_and_results_of_products(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if native and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor has no bfloat16 products")
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: native)
     torch.manual_seed(0)
     values, weight = torch.randn(6, 40), torch.randn(24, 40)
     exact = cpu_kernels.product(values, weight)
