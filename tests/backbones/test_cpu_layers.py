@@ -227,12 +227,17 @@ def test_bfloat16_rounds_operands_and_results_of_products(native: bool, monkeypa
     if native and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this processor has no bfloat16 products")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: native)
+    kinds, multiply = [], torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(
+        torch.ops.mkldnn, "_linear_pointwise", lambda *given: kinds.append(given[0].dtype) or multiply(*given)
+    )
     torch.manual_seed(0)
     values, weight = torch.randn(6, 40), torch.randn(24, 40)
     exact = cpu_kernels.product(values, weight)
     with cpu_kernels.bfloat16_products():
         rounded = cpu_kernels.product(values, weight)
     assert torch.equal(cpu_kernels.product(values, weight), exact)
+    assert kinds == [torch.float32, torch.bfloat16 if native else torch.float32, torch.float32]
     assert torch.equal(rounded, rounded.bfloat16().float())
     # One unit in the last of bfloat16's eight places: the sums themselves are in float32.
     expected = values.bfloat16().double() @ weight.bfloat16().double().t()
