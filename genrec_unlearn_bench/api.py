@@ -78,7 +78,8 @@ def run(
     from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.progress_display import open_store
-    from genrec_unlearn_bench.reporting.frame import runs_frame
+    from genrec_unlearn_bench.reporting.frame import results_frame
+    from genrec_unlearn_bench.reporting.results import result_of
 
     one_of("value of on_error", on_error, ("raise", "warn"))
     folder = Path(results_dir)
@@ -93,7 +94,7 @@ def run(
         raise failed[0][1]
     for cell, fault in failed:
         warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {fault.render()}", stacklevel=2)
-    return runs_frame(finished, folder)
+    return results_frame(result_of(done.record, folder=done.folder, root=folder) for done in finished)
 
 
 def load_results(

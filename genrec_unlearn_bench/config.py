@@ -47,6 +47,12 @@ def read_json(model: type[M], path: Path) -> M | None:
     return None
 
 
+def first_fault(fault: ValidationError) -> str:
+    """Where pydantic's first fault is, and what."""
+    first = fault.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+
+
 def told(fault: str | BenchError) -> PydanticCustomError:
     """A fault for a validator to raise."""
     text = fault if isinstance(fault, str) else "; ".join(filter(None, (fault.what, fault.hint)))

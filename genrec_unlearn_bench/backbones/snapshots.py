@@ -62,14 +62,9 @@ class Snapshots:
         self._began, self._earlier = time.monotonic(), 0.0
 
     @property
-    def elapsed(self) -> float:
-        """Seconds of this call."""
-        return time.monotonic() - self._began
-
-    @property
     def seconds(self) -> float:
         """Seconds of all calls together."""
-        return self._earlier + self.elapsed
+        return self._earlier + time.monotonic() - self._began
 
     def restore(self) -> tuple[TrainingPosition, dict[str, Tensor]] | None:
         """Restore the last state; returns how far it was and what the caller had added. None without a whole file."""

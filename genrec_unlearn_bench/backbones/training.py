@@ -153,8 +153,6 @@ def cross_entropy(output: StepOutput, temperature: float = 1.0) -> Tensor:
 class Outcome:
     """How far a training got."""
 
-    first: int
-    """Steps done by earlier calls."""
     steps: int
     """Steps done."""
     total: int
@@ -286,7 +284,7 @@ class _Loop:
         if processes.number > 1:
             progress.note(f"{stage}.processes", processes.number)
         seconds = snapshots.seconds if snapshots else time.monotonic() - began
-        return Outcome(first, step, total, finished, best.score, seconds)
+        return Outcome(step, total, finished, best.score, seconds)
 
     def _resumed(self, total: int) -> TrainingPosition:
         """Where the training begins, once the last snapshot is restored."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -139,7 +138,7 @@ def _interruptible() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     ours = [number for number, handler in before.items() if getattr(handler, "__module__", "").endswith("cli.start")]
     for number in ours:
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     dropped, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         yield
@@ -147,10 +146,6 @@ def _interruptible() -> Iterator[None]:
         sys.unraisablehook = dropped
         for number in ours:
             signal.signal(number, before[number])
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _interrupt_again(found: sys.UnraisableHookArgs) -> None:

@@ -15,6 +15,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, Part, first_lines, sheet
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.progress_display import duration, open_store
+from genrec_unlearn_bench.reporting.wording import counted
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
@@ -86,26 +87,26 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
             for group in dict.fromkeys(group for group, _ in pairs)
         ]
     rows.append(("all", *(str(count or "·") for count in planned.counts.values())))
-    table = sheet(rows, ("", *STYLES), title=f"{name}: {_count(len(planned.cells), 'cell')}", right=[*STYLES])
+    table = sheet(rows, ("", *STYLES), title=f"{name}: {counted(len(planned.cells), 'cell')}", right=[*STYLES])
     for column, style in zip(table.columns[1:], STYLES.values(), strict=True):
         column.style = column.header_style = style
     parts: list[Part] = [table]
     for standing in ("impossible", "missing"):
         groups = Counter((cell.reason, cell.hint) for cell in planned.cells if cell.standing == standing)
         lines = [
-            "\n      ".join([f"  {_count(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
+            "\n      ".join([f"  {counted(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
             for (reason, hint), count in groups.most_common()
         ]
         if lines:
             title = Text(f"{standing}:", style=STYLES[standing])
             parts += ["", title, *first_lines(lines, most=MOST, more=f"--standing {standing}")]
     if planned.shared:
-        lines = [f"  {job.name}: {_count(len(job.cells), 'cell')}, {_time(job.seconds)}" for job in planned.shared]
+        lines = [f"  {job.name}: {counted(len(job.cells), 'cell')}, {_time(job.seconds)}" for job in planned.shared]
         title_ = f"shared stages to be made: {len(lines)}"
         parts += ["", title_, *first_lines(lines, most=MOST, more="--json")]
     if not outlook["jobs"]:
         return [*parts, "", "everything that can be run is done"]
-    unknown = f", without {outlook['unknown']} of {_count(outlook['jobs'], 'job')} of which nothing is known"
+    unknown = f", without {outlook['unknown']} of {counted(outlook['jobs'], 'job')} of which nothing is known"
     return [*parts, "", f"time: {_time(outlook['seconds'])} on one process{unknown if outlook['unknown'] else ''}"]
 
 
@@ -128,10 +129,6 @@ def _explanation(found: dict[str, Any]) -> Output:
 
 def _time(seconds: float | None) -> str:
     return "unknown" if seconds is None else duration(seconds)
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def status(grid: Sweep = None, failed: Failed = False, cache_dir: options.CacheDir = None) -> Output:

@@ -19,10 +19,11 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output, card, describe, sheet, text_of
 from genrec_unlearn_bench.config import plain_yaml
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.locate import candidate_folders, is_local, local_folder
+from genrec_unlearn_bench.data.locate import candidate_folders, is_local, locate
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.listing import KINDS, kind_named, names_of, records_of, rows_of
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.registry import find_method, load_class, source_digest
 
@@ -157,7 +158,7 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
 
 
 def _method(name: str) -> Output:
-    from genrec_unlearn_bench.pipeline.tune import TRIALS
+    from genrec_unlearn_bench.tuning.rule import TRIALS
     from genrec_unlearn_bench.tuning.space import search_space
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
 
@@ -184,8 +185,8 @@ def dataset_card(name: str, data_dir: Path | None) -> Output:
     """A dataset's specification, and where its files were looked for."""
     spec = find_dataset(name, data_dir)
     folders = [str(folder) for folder in candidate_folders(spec, data_dir)] if spec.format != "demo" else []
-    found = local_folder(spec, data_dir)
-    place = str(found) if found else None
+    there = spec.format != "demo" and is_local(spec, data_dir)
+    place = str(locate(spec, data_dir, Progress(), download=False).folder) if there else None
     content = {"kind": "dataset", "spec": spec.model_dump(mode="json"), "looked_in": folders, "found_in": place}
     view = {
         **{field: getattr(spec, field) for field in ("format", "split", "k_core", "text_fields", "terms", "where")},

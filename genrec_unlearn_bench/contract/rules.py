@@ -21,13 +21,11 @@ from genrec_unlearn_bench.contract.new_method import NAME
 from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.errors import BenchError, ConfigError
 from genrec_unlearn_bench.store.manifest import canonical
+from genrec_unlearn_bench.tuning.rule import TRIALS
 from genrec_unlearn_bench.tuning.space import search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
 
 Method = type[UnlearningMethod[Any]]
-
-MAX_TRIALS = 12
-"""The most configurations that ``bench tune`` tries."""
 
 RULES = {
     "file": "one method class with its own name in a file that can be read",
@@ -185,7 +183,7 @@ def _default_faults(config: type[MethodConfig]) -> list[str]:
 def _search_space(method: Method) -> RuleResult:
     try:
         space = search_space(method, method.name, {}, {})
-        made = space.trials(MAX_TRIALS)
+        made = space.trials(TRIALS)
     except ConfigError as fault:
         return broken("search-space", *fault.faults)
     fields = ", ".join(space.values) or "nothing: the default alone"

@@ -123,12 +123,6 @@ def present(file: FileSpec, folder: Path) -> tuple[Path, ...]:
     return ()
 
 
-def local_folder(spec: DatasetSpec, data_dir: Path | None) -> Path | None:
-    """The first folder that holds every file of the dataset; None where there is none, or none is needed."""
-    there = spec.format != "demo" and is_local(spec, data_dir)
-    return locate(spec, data_dir, Progress(), download=False).folder if there else None
-
-
 def is_local(spec: DatasetSpec, data_dir: Path | None) -> bool:
     """Whether the dataset can be prepared without the network."""
     with suppress(DataMissing):

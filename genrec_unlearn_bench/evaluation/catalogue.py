@@ -22,28 +22,24 @@ _COMPARED = ("", "probing", "relearning", "membership", "forget-quality", "quant
 """Families in the order in which their gaps are listed; "": all others, which are measured on users."""
 
 
-def metric_specs() -> dict[str, MetricSpec]:
-    """All declared metrics, in the order of reports."""
-    return dict(_specs())
-
-
 def metric_spec(name: str) -> MetricSpec:
     """The declaration of one metric. Raises UnknownName, with the nearest names there are."""
-    return _specs()[one_of("metric", name, _specs())]
+    return metric_specs()[one_of("metric", name, metric_specs())]
 
 
 def family(*prefixes: str) -> tuple[MetricSpec, ...]:
     """The metrics whose names begin with one of ``prefixes``, in the order of reports."""
-    return tuple(spec for name, spec in _specs().items() if name.startswith(prefixes))
+    return tuple(spec for name, spec in metric_specs().items() if name.startswith(prefixes))
 
 
 def compared() -> frozenset[str]:
     """Names of the metrics that are compared with the oracle's."""
-    return frozenset(name.removeprefix("gap.") for name in _specs() if name.startswith("gap."))
+    return frozenset(name.removeprefix("gap.") for name in metric_specs() if name.startswith("gap."))
 
 
 @cache
-def _specs() -> Mapping[str, MetricSpec]:
+def metric_specs() -> Mapping[str, MetricSpec]:
+    """All declared metrics, in the order of reports."""
     declared = [entry for family in plain_yaml(_FILE.read_text(encoding="utf-8")) for entry in _expanded(family)]
     wanted = [str(entry.pop("compared", False)) == "True" for entry in declared]
     specs = [MetricSpec.model_validate(entry) for entry in declared]

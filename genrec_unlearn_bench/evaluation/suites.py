@@ -57,12 +57,8 @@ class Suite:
     measurements: tuple[str, ...] = ()
 
 
-_SUITES = {"core": Suite("core"), "full": Suite("full", holdout=True, measurements=tuple(_MEASUREMENTS))}
-
-
-def suites() -> Mapping[str, Suite]:
-    """The suites by name, the smallest first."""
-    return _SUITES
+SUITES = {"core": Suite("core"), "full": Suite("full", holdout=True, measurements=tuple(_MEASUREMENTS))}
+"""The suites by name, the smallest first."""
 
 
 def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
@@ -70,7 +66,7 @@ def find_suite(name: str, only: Sequence[str] = ()) -> Suite:
 
     Raises UnknownName for an unknown suite or measurement, UsageError where the suite takes nothing beyond the core.
     """
-    suite = _SUITES[one_of("suite", name, _SUITES)]
+    suite = SUITES[one_of("suite", name, SUITES)]
     if not only:
         return suite
     for wanted in only:

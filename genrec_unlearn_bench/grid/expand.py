@@ -21,7 +21,7 @@ from typing import Any, Literal
 from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.config import one_of, parse, plain_yaml
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
-from genrec_unlearn_bench.evaluation.suites import measurements, suites
+from genrec_unlearn_bench.evaluation.suites import SUITES, measurements
 from genrec_unlearn_bench.grid.spec import (
     DEFAULT_SCALE,
     FIELD_SETS,
@@ -109,7 +109,7 @@ class Names:
             known = backbones()
             text = "*" if text == "all" else text
         elif axis == "suite":
-            known = suites()
+            known = SUITES
         return tuple(name for name in known if fnmatchcase(name, text)) or (one_of(axis, text, known),)
 
     def matched(self, axis: str, entry: Any) -> Sequence[Any]:

@@ -21,7 +21,7 @@ from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
 from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
-from genrec_unlearn_bench.pipeline.results import folder_prefix, looks_whole, row_folder
+from genrec_unlearn_bench.pipeline.results import looks_whole, result_folder
 from genrec_unlearn_bench.pipeline.stage import Stage, topological
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import differences
@@ -123,7 +123,7 @@ class _Planner:
             lines = [line.strip(" -") for line in fault.what.splitlines()]
             reason = f"{lines[0]} {'; '.join(lines[1:])}".strip()
             return PlannedCell(cell, "impossible", reason, hint=fault.hint or "")
-        there = row_folder(cell.request.results_dir, graph.cell) / f"{folder_prefix(graph.cell)}{graph.result.key[:10]}"
+        there = result_folder(cell.request.results_dir, graph.cell, graph.result.key)
         if looks_whole(there):
             return PlannedCell(cell, "done", result=there, seconds=0.0)
         missing: dict[str, Stage] = {}

@@ -232,5 +232,5 @@ def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> C
         record = read_record(planned.result)
     except CorruptArtefact as fault:
         return CollectedCell(cell=name, state="damaged", reason=f"{fault.what} ({fault.where})")
-    place = result_folder(Path(), record).as_posix()
+    place = result_folder(Path(), record.cell, record.key).as_posix()
     return CollectedCell(cell=name, state="there", place=place, diverged=record.diverged)

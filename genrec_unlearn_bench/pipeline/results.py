@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from genrec_unlearn_bench.config import first_fault
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, UsageError
 from genrec_unlearn_bench.files import atomic_folder, atomic_text, file_digest
 from genrec_unlearn_bench.pipeline.record import Cell, RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from genrec_unlearn_bench.data.forget import TaskManifest
     from genrec_unlearn_bench.store.store import StageStore
 
@@ -43,27 +42,14 @@ LOSSES = "losses.jsonl"
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements"
 
-_KEY_DIGITS = 10
-"""Digits of the key in a folder's name."""
-
 _OF_SOME_RECORDS = ("measuring", "holdout", "tables", "arithmetic", "off_lock", "ended_early")
 """Fields that are left out where a record has nothing to say about them: so older ones keep their bytes."""
 
 
-def result_folder(root: Path, record: RunRecord) -> Path:
-    """Folder of a record under the results folder."""
-    return row_folder(root, record.cell) / f"{folder_prefix(record.cell)}{record.key[:_KEY_DIGITS]}"
-
-
-def row_folder(root: Path, cell: Cell) -> Path:
-    """Folder of all results of a method on a task and backbone."""
-    return Path(root, cell.task, cell.backbone, cell.method)
-
-
-def folder_prefix(cell: Cell) -> str:
-    """Beginning of the names of a cell's results there; ten digits of the key follow."""
+def result_folder(root: Path, cell: Cell, key: str) -> Path:
+    """Folder of a cell's result under the results folder; its name ends in ten digits of the key."""
     stream = f"-requests{cell.requests}" if cell.requests > 1 else ""
-    return f"{cell.scale}-seed{cell.seed}{stream}-"
+    return Path(root, cell.task, cell.backbone, cell.method, f"{cell.scale}-seed{cell.seed}{stream}-{key[:10]}")
 
 
 def looks_whole(folder: Path) -> bool:
@@ -90,7 +76,7 @@ def write_result(
 ) -> Path:
     """Write a run's folder, with ``tables`` as ``measurements/<name>.csv``, in place of an older one. Raises
     StorageError where the file system refuses; then what was there stays."""
-    folder = result_folder(root, record)
+    folder = result_folder(root, record.cell, record.key)
     with atomic_folder(folder, "--results-dir", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -107,11 +93,6 @@ def write_result(
 def table_place(name: str) -> str:
     """Path of a measurement's table in a result's folder."""
     return f"{MEASUREMENTS}/{name}.csv"
-
-
-def table_bytes(table: pd.DataFrame) -> bytes:
-    """A measurement's table as CSV; floats keep all their bits."""
-    return bytes(table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
 
 
 def record_text(record: RunRecord) -> str:
@@ -141,9 +122,8 @@ def read_record(folder: Path) -> RunRecord:
     except OSError as fault:
         raise CorruptArtefact(f"the result cannot be read: {fault.strerror}", where=str(path), hint=hint) from None
     except ValidationError as fault:
-        first = fault.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise CorruptArtefact(f"the result does not fit its schema: {what}", where=str(path), hint=hint) from None
+        what = f"the result does not fit its schema: {first_fault(fault)}"
+        raise CorruptArtefact(what, where=str(path), hint=hint) from None
     digests = {PER_USER: record.per_user_digest} if record.per_user_digest else {}
     digests |= {table_place(name): digest for name, digest in record.tables.items()}
     for name, digest in digests.items():
@@ -175,12 +155,8 @@ class FinishedRun:
     cached: bool = False
 
 
-def finished_run(root: Path, cell: Cell, key: str) -> FinishedRun | None:
-    """The result of a cell under a key; None where there is none that is whole."""
-    return _finished(row_folder(root, cell) / f"{folder_prefix(cell)}{key[:_KEY_DIGITS]}", key)
-
-
-def _finished(folder: Path, key: str) -> FinishedRun | None:
+def finished_run(folder: Path, key: str) -> FinishedRun | None:
+    """The result under a key in a folder; None where there is none that is whole."""
     with suppress(CorruptArtefact):
         if looks_whole(folder) and (record := read_record(folder)).key == key:
             return FinishedRun(record, folder, cached=True)
@@ -192,7 +168,7 @@ def find_finished(request: RunRequest, store: StageStore) -> FinishedRun | None:
     as for a request that is wrong: resolving it reports that."""
     with suppress(BenchError, OSError, ValueError):
         folder, key = _line_path(request, store).read_text(encoding="utf-8").splitlines()
-        return _finished(request.results_dir / folder, key)
+        return finished_run(request.results_dir / folder, key)
     return None
 
 

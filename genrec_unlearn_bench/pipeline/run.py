@@ -76,7 +76,8 @@ def sid_health(request: RunRequest, store: StageStore, progress: Progress, *, se
 def run_resolved(resolved: ResolvedRequest, context: StageContext) -> results.FinishedRun:
     """Run a cell that is resolved already: its stages in one loop, then its record."""
     result = build_result(resolved, progress=context.progress)
-    done = results.finished_run(resolved.request.results_dir, resolved.cell, result.key)
+    folder = results.result_folder(resolved.request.results_dir, resolved.cell, result.key)
+    done = results.finished_run(folder, result.key)
     if done is not None:
         context.progress.info(f"result: from {done.folder}")
         return done
@@ -112,13 +113,14 @@ def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> results.FinishedRun:
             f"the result breaks invariants and was not written:{listing}",
             hint="this is a fault of the suite: please report it with the command and the output of `bench doctor`",
         )
-    tables = {name: results.table_bytes(table) for name, table in {**extra.tables, **stream.tables}.items()}
+    found = {**extra.tables, **stream.tables}
+    tables = {name: table.to_csv(index=False, lineterminator="\n").encode("utf-8") for name, table in found.items()}
     record = build_record(resolved, inputs, prepared, metrics=metrics, cost=cost, tables=tables)
     root = resolved.request.results_dir
     if process_index() == 0:
         losses = inputs.stored("row").path / results.LOSSES
         results.write_result(root, record, prepared.split.manifest, per_user=own.per_user, losses=losses, tables=tables)
-    return results.FinishedRun(record, results.result_folder(root, record))
+    return results.FinishedRun(record, results.result_folder(root, record.cell, record.key))
 
 
 def _oracle_roles(inputs: Inputs) -> list[str]:

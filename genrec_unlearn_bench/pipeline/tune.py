@@ -25,12 +25,9 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import source_digest
 from genrec_unlearn_bench.store.store import StageStore
 from genrec_unlearn_bench.tuning.choice import Choice, recommender_digest
-from genrec_unlearn_bench.tuning.rule import Measured, Trial, choose, mean_trial
+from genrec_unlearn_bench.tuning.rule import TRIALS, Measured, Trial, choose, mean_trial
 from genrec_unlearn_bench.tuning.space import SearchSpace, search_space
 from genrec_unlearn_bench.unlearning.method import MethodConfig
-
-TRIALS = 12
-"""The most configurations that the protocol allows."""
 
 TUNING_SEED = 9000
 """Far from the seeds that are reported (0 … 4) and from those of their oracles (1000 steps)."""

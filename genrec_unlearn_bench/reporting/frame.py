@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_bytes, atomic_text
-from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.reporting.measure import Measure
-from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result, result_of
+from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,11 +79,6 @@ def results_frame(results: Iterable[Result], *, wide: bool = False) -> pd.DataFr
         measured = [name for name in found.columns if name not in (*CELL_COLUMNS, *RECORD_COLUMNS)]
         return found.astype(dict.fromkeys(measured, float))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"beam": "Int64", "n": "Int64", "value": float})
-
-
-def runs_frame(finished: Iterable[FinishedRun], results_dir: Path) -> pd.DataFrame:
-    """The tidy frame of the runs of a call."""
-    return results_frame(result_of(done.record, folder=done.folder, root=results_dir) for done in finished)
 
 
 def write_parquet(results: Sequence[Result], folder: Path) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from genrec_unlearn_bench.config import first_fault
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
@@ -133,7 +134,8 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
             )
         for path in find_records(root):
             try:
-                results.append(read_result(path, root=root, source=source))
+                record = RunRecord.model_validate_json(path.read_bytes())
+                results.append(result_of(record, folder=path.parent, root=root, source=source))
             except (OSError, ValidationError) as fault:
                 faults.append(f"{path}: {_reason(fault)}")
     if faults and not skip_broken:
@@ -149,11 +151,6 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
             hint="run something first (bench run), or give another --results-dir",
         )
     return Loaded(tuple(results), tuple(faults))
-
-
-def read_result(path: Path, *, root: Path, source: Source = OWN) -> Result:
-    """The lean form of a ``result.json``. Raises OSError or ValidationError."""
-    return result_of(RunRecord.model_validate_json(path.read_bytes()), folder=path.parent, root=root, source=source)
 
 
 def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = OWN) -> Result:
@@ -192,5 +189,4 @@ def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float |
 def _reason(fault: OSError | ValidationError) -> str:
     if isinstance(fault, OSError):
         return fault.strerror or str(fault)
-    first = fault.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}"
+    return first_fault(fault)

@@ -90,13 +90,6 @@ class StageStore:
             return read_manifest(folder) if folder is not None else None
         return None
 
-    def recipe(self, name: str, key: str) -> dict[str, Any] | None:
-        """Recipe of a stored stage's key; None where it is missing or damaged."""
-        folder = self._present(name, key)
-        with suppress(CorruptArtefact):
-            return read_recipe(folder) if folder is not None else None
-        return None
-
     def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and recipe of every stored stage of a name, those that cannot be read left out."""
         paths = [path for root in self._roots for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}"))]

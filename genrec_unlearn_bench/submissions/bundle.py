@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from genrec_unlearn_bench.config import first_fault
 from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 from genrec_unlearn_bench.files import file_digest, folder_digest, guarded, storage_error
@@ -213,8 +214,7 @@ def _model(model: type[M], root: Path, path: str) -> M:
     try:
         return model.model_validate(content)
     except ValidationError as fault:
-        first = fault.errors()[0]
-        what = f"the file does not fit its schema: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        what = f"the file does not fit its schema: {first_fault(fault)}"
         raise Refused(what, where=path, hint="publish it with `bench submission new`") from None
 
 

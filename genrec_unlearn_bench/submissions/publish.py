@@ -180,7 +180,7 @@ def publish_result(folder: Path, record: RunRecord, target: Path, *, withhold: I
         "per_user_digest": hashlib.blake2b(table, digest_size=32).hexdigest() if table else "",
     }
     record = record.model_copy(update=changes)
-    with atomic_folder(result_folder(target, record), "--out", replace=True) as draft:
+    with atomic_folder(result_folder(target, record.cell, record.key), "--out", replace=True) as draft:
         (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         if table:
             (draft / PER_USER).write_bytes(table)

@@ -36,7 +36,7 @@ def pull(source: str, results_dir: Path, progress: Progress) -> dict[Path, bool]
                 raise BenchError(what, where=f"{source}: {faults[0].where}", hint=f"bench submission verify {source}")
             pulled = {}
             for result in bundle.results:
-                target = result_folder(results_dir, result.record)
+                target = result_folder(results_dir, result.record.cell, result.record.key)
                 pulled[target] = not target.exists()
                 if pulled[target]:
                     with atomic_folder(target, "--results-dir") as draft:

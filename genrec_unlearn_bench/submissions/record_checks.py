@@ -25,12 +25,10 @@ from genrec_unlearn_bench.submissions.bundle import VERIFICATION, Bundle, Findin
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_platform
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission
+from genrec_unlearn_bench.tuning.rule import TRIALS
 
 DEMO = "demo"
 """The dataset that everybody has, as it is generated."""
-TRIALS = 12
-"""The most configurations that may be tried for the ruleset ``tuned`` (protocol, sec. 5). Equal to
-``pipeline.tune.TRIALS``, which cannot be imported here without torch; a test compares them."""
 
 UNEDITED = "numbers are not edited: submit what `bench run` wrote"
 _PUBLISH = "publish the result again with `bench submission new`"
@@ -106,7 +104,9 @@ def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
         yield result.at("protocol_version"), what, f"run it again with this version: {result.record.command}"
     if schema != SCHEMA_VERSION:
         yield result.at("schema_version"), f"the record has schema version {schema}, this suite reads {SCHEMA_VERSION}"
-    wanted = result_folder(Path() if bundle.is_tree else Path("results"), result.record).as_posix()
+    wanted = result_folder(
+        Path() if bundle.is_tree else Path("results"), result.record.cell, result.record.key
+    ).as_posix()
     if result.place != wanted:
         yield result.place, f"the folder is not where its record belongs: {wanted}"
 

@@ -23,6 +23,9 @@ import numpy as np
 
 from genrec_unlearn_bench.config import StrictModel
 
+TRIALS = 12
+"""The most configurations that may be tried."""
+
 FLOOR = 0.97
 """Share of the original's retain NDCG@10 that must be left."""
 
@@ -112,7 +115,8 @@ def is_feasible(trial: Trial, original: Trial) -> bool:
 
 def choose(trials: Sequence[Trial], original: Trial) -> tuple[int, bool] | None:
     """Index of the trial that the rule takes, and whether it is feasible; None where every one diverged."""
-    known = [index for index, trial in enumerate(trials) if _is_known(trial)]
+    scores = [_number(worst_case(trial)) + _number(trial.retain_ndcg) for trial in trials]
+    known = [index for index, trial in enumerate(trials) if not trial.diverged and math.isfinite(scores[index])]
     if not known:
         return None
     feasible = [index for index in known if is_feasible(trials[index], original)]
@@ -158,10 +162,6 @@ def _worst_hits(trial: Trial) -> Counter[int] | None:
     parts = [one.exposed_hits if exposed else one.forget_hits for one in trial.seeds]
     known = [part for part in parts if part is not None]
     return Counter(user for part in known for user in part) if known and len(known) == len(parts) else None
-
-
-def _is_known(trial: Trial) -> bool:
-    return not trial.diverged and math.isfinite(_number(worst_case(trial)) + _number(trial.retain_ndcg))
 
 
 def _kept(trial: Trial, original: Trial) -> float:

@@ -17,10 +17,10 @@ import pytest
 
 from genrec_unlearn_bench.grid.expand import GridCell, expand, graph_builder, read_grid
 from genrec_unlearn_bench.grid.plan import make_plan
+from genrec_unlearn_bench.pipeline.results import result_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import content_key
 from genrec_unlearn_bench.store.store import StageStore
-from tests.grid.light_graphs import result_folder
 
 pytestmark = pytest.mark.speed
 
@@ -51,7 +51,7 @@ def finish(cells: Sequence[GridCell]) -> tuple[list[Path], list[dict[str, object
     build, folders, recipes = graph_builder(), [], []
     for cell in cells:
         graph = build(cell.request)
-        folder = result_folder(cell.request, graph)
+        folder = result_folder(cell.request.results_dir, graph.cell, graph.result.key)
         folder.mkdir(parents=True)
         (folder / "result.json").write_text("{}")
         (folder / "per_user.parquet").write_text("users")

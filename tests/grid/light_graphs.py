@@ -14,7 +14,7 @@ from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.grid.expand import CellGraph, GridCell, cell_name
 from genrec_unlearn_bench.pipeline.record import Cell
 from genrec_unlearn_bench.pipeline.request import RunRequest
-from genrec_unlearn_bench.pipeline.results import RECORD, folder_prefix, row_folder
+from genrec_unlearn_bench.pipeline.results import RECORD, result_folder
 from genrec_unlearn_bench.pipeline.stage import Inputs, Stage, StageContext, materialise
 from genrec_unlearn_bench.store.store import StageStore
 
@@ -104,12 +104,6 @@ def grid_of(
     return cells
 
 
-def result_folder(request: RunRequest, graph: CellGraph) -> Path:
-    """Where the result of a cell belongs."""
-    prefix = folder_prefix(graph.cell)
-    return row_folder(request.results_dir, graph.cell) / f"{prefix}{graph.result.key[:10]}"
-
-
 def run_light(request: RunRequest, graph: CellGraph, context: StageContext) -> Path:
     """Make a cell's stages and its result: the same bytes whenever it is written, but for the times."""
     for stage in graph.result.inputs.values():
@@ -119,7 +113,7 @@ def run_light(request: RunRequest, graph: CellGraph, context: StageContext) -> P
 
 def write_result(request: RunRequest, graph: CellGraph) -> Path:
     """Leave a result's folder."""
-    folder = result_folder(request, graph)
+    folder = result_folder(request.results_dir, graph.cell, graph.result.key)
     record = {
         "key": graph.result.key,
         "created": "2026-01-01T00:00:00+00:00",

@@ -13,9 +13,10 @@ from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.grid.expand import CellGraph, GridCell
 from genrec_unlearn_bench.grid.plan import Plan, explain_cell, make_plan
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.results import result_folder
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.store import StageStore
-from tests.grid.light_graphs import LightBuilder, grid_of, result_folder, run_all, write_result
+from tests.grid.light_graphs import LightBuilder, grid_of, run_all, write_result
 
 SECONDS = 3.0
 CELLS = 20_000
@@ -48,7 +49,8 @@ def test_what_was_run_is_done_and_the_rest_names_what_it_waits_for(tmp_path: Pat
     assert (npo.reason, npo.needs) == ("not made yet: unlearned", ())
     assert seed1.reason == "not made yet: sids"
     assert (impossible.reason, impossible.hint) == ("the backbone cannot do that", "choose another one")
-    assert found.cells[0].result == result_folder(cells[0].request, LightBuilder()(cells[0].request))
+    graph = LightBuilder()(cells[0].request)
+    assert found.cells[0].result == result_folder(cells[0].request.results_dir, graph.cell, graph.result.key)
 
 
 def test_shared_stages_are_made_once_and_before_their_cells(tmp_path: Path) -> None:
@@ -197,7 +199,8 @@ def test_twenty_thousand_cells(tmp_path: Path) -> None:
     missing, seconds_missing = timed()
     assert missing.counts["missing"] == CELLS
     for cell in cells:
-        folder = result_folder(cell.request, graphs[id(cell.request)])
+        graph = graphs[id(cell.request)]
+        folder = result_folder(cell.request.results_dir, graph.cell, graph.result.key)
         folder.mkdir(parents=True)
         (folder / "result.json").write_text('{"key": ""}\n')
         (folder / "per_user.parquet").write_text("users")

@@ -321,7 +321,7 @@ def test_a_raised_version_runs_its_own_stages_again_and_what_is_made_from_them(
 def test_the_recipe_beside_a_stage_explains_its_key(trained: Bench) -> None:
     record = trained.run("tracer").record
     keys = {stage.name: stage.key for stage in record.stages}
-    recipe = trained.store.recipe("unlearned", keys["unlearned"])
+    recipe = dict(trained.store.recipes("unlearned")).get(keys["unlearned"])
     assert recipe is not None
     assert recipe["config"]["method"] == "tracer"
     assert recipe["config"]["config"] == record.method_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.evaluation.suites import suites
+from genrec_unlearn_bench.evaluation.suites import SUITES
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import CORE, Board
 from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
@@ -35,7 +35,7 @@ def tables(board: Board, layout: str) -> tuple[Table, ...]:
 
 
 def test_the_core_is_a_suite() -> None:
-    assert CORE in suites()
+    assert CORE in SUITES
 
 
 def test_no_block_and_no_row_holds_two_suites_or_a_stream_with_single_requests(mixed: list[Result]) -> None:

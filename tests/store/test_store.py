@@ -62,7 +62,7 @@ def test_plans_ask_for_stages_manifests_and_recipes_without_reading_files(tmp_pa
     store = StageStore(tmp_path)
     assert not store.contains("sids", key(0, "sids"))
     assert store.manifest("sids", key(0, "sids")) is None
-    assert store.recipe("sids", key(0, "sids")) is None
+    assert dict(store.recipes("sids")).get(key(0, "sids")) is None
     for number in (0, 1):
         make(store, number, "sids", Work())
     (store.folder("sids", key(0, "sids")) / "table.json").write_text("[]")
@@ -70,7 +70,7 @@ def test_plans_ask_for_stages_manifests_and_recipes_without_reading_files(tmp_pa
     found = store.manifest("sids", key(0, "sids"))
     assert found is not None
     assert (found.facts, found.size > 0) == ({"steps": 3}, True)
-    assert store.recipe("sids", key(0, "sids")) == recipe(0, "sids")
+    assert dict(store.recipes("sids")).get(key(0, "sids")) == recipe(0, "sids")
     assert dict(store.recipes("sids")) == {key(number, "sids"): recipe(number, "sids") for number in (0, 1)}
     assert store.quarantined == []
 
@@ -79,7 +79,7 @@ def test_a_recipe_of_another_key_version_says_so(tmp_path: Path, monkeypatch: py
     make(tmp_path, 0, "sids", Work())
     stored = key(0, "sids")
     monkeypatch.setattr(manifest, "KEY_VERSION", KEY_VERSION + 1)
-    found = StageStore(tmp_path).recipe("sids", stored)
+    found = dict(StageStore(tmp_path).recipes("sids")).get(stored)
     assert found is not None
     assert list(differences(found, recipe(0, "sids"))) == ["key_version"]
 
@@ -343,7 +343,7 @@ def test_what_the_store_below_holds_is_read_there_and_the_rest_computed_in_ones_
     found = make(own, 0, work=compute(0, log))
     assert (found.cached, found.path) == (True, below.path)
     assert own.contains("original", key(0))
-    assert own.recipe("original", key(0)) == recipe(0)
+    assert dict(own.recipes("original")).get(key(0)) == recipe(0)
     made = make(own, 0, "retrain", compute(0, log))
     assert made.path.is_relative_to(tmp_path / "own")
     assert done(log) == [0, 0]

@@ -65,7 +65,8 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **_limits(resolved), **(config or {})}
+    limits = {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **limits, **(config or {})}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
@@ -101,10 +102,6 @@ def unlearn_stage(
         seed=seed,
         label=label,
     )
-
-
-def _limits(resolved: ResolvedRequest) -> dict[str, int]:
-    return {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
 
 
 def bounded(request: ForgetRequest, log: StageLog) -> ForgetRequest:
