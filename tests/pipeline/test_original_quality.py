@@ -12,7 +12,7 @@ from tests.pipeline.conftest import Bench, value
 
 def test_the_original_is_held_against_sasrec_of_one_seed(trained: Bench) -> None:
     compared = trained.run("original", oracle_seeds=0, seed=1, sasrec=True)
-    assert {"sasrec to compare with", "sasrec quality"} <= set(trained.told.computed)
+    assert "sasrec quality" in trained.told.computed  # SASRec itself may be there, from another test of this worker
     row = trained.run("sasrec", oracle_seeds=0, sasrec=True)
     assert not any("sasrec" in name and "evaluation" not in name for name in trained.told.computed), "trained once"
     share = value(compared.record, "ndcg@10", Group.RETAIN) / value(row.record, "ndcg@10", Group.RETAIN)
