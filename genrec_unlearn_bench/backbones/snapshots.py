@@ -64,7 +64,7 @@ class Snapshots:
     @property
     def seconds(self) -> float:
         """Seconds of all calls together."""
-        return self._earlier + time.monotonic() - self._began
+        return self._earlier + (time.monotonic() - self._began)
 
     def restore(self) -> tuple[TrainingPosition, dict[str, Tensor]] | None:
         """Restore the last state; returns how far it was and what the caller had added. None without a whole file."""
