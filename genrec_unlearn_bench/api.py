@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -39,7 +39,7 @@ def run(
     method: Method | Sequence[Method],
     *,
     backbone: str | Sequence[str] = "tiger",
-    seed: int | Sequence[int] = 0,
+    seed: int | Iterable[int] = 0,
     scale: str | None = None,
     suite: str = "core",
     data_dir: str | Path | None = None,
@@ -87,7 +87,10 @@ def run(
     request |= {"task": place, "method": "original", "scale": scale, "suite": suite, "data_dir": data_dir}
     request |= {"device": device, "method_set": method_set or {}, "results_dir": folder}
     names = [method_name(one, folder) for one in _several(method)]
-    cells = cells_of(parse(RunRequest, request, where="run()"), _several(backbone), names, _several(seed))
+    shared = [parse(RunRequest, {**request, "seed": one}, where="run()") for one in _several(seed)]
+    if not shared:
+        raise UsageError("no seed was named", hint="seed=0, or several: seed=range(5)")
+    cells = cells_of(shared[0], _several(backbone), names, [one.seed for one in shared])
     with open_store(None if cache_dir is None else Path(cache_dir)) as (store, progress):
         finished, failed = run_cells(cells, store, progress)
     if failed and on_error == "raise":
@@ -352,7 +355,7 @@ def register_method(cls: M) -> M:
 
 
 def _several(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else [values]
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def _result_set(results: Results) -> ResultSet:

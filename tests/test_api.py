@@ -6,10 +6,11 @@ import doctest
 import linecache
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +21,8 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.notebook import cell_source
+from genrec_unlearn_bench.pipeline import cells
+from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.registry import find_method, source_digest
 from tests.pipeline.conftest import TINY
 from tests.submissions.honest import known_leaderboard
@@ -155,6 +158,9 @@ def test_filters_are_names_globs_or_several(published: pd.DataFrame) -> None:
         (lambda: bench.run("demo-brand", "tracer", oracle_seed=2), ConfigError, "did you mean 'oracle_seeds'"),
         (lambda: bench.run("demo-brand", "tracer", on_error="stop"), UnknownName, "raise"),
         (lambda: bench.run("demo-brand", int), UsageError, "is no method"),
+        (lambda: bench.run("demo-brand", "npo", seed=[0, -1]), ConfigError, "seed: Input should be greater than"),
+        (lambda: bench.run("demo-brand", "npo", seed=1.5), ConfigError, "seed: Input should be a valid integer"),
+        (lambda: bench.run("demo-brand", "npo", seed=()), UsageError, "no seed was named"),
         (lambda: bench.load_task("demo-brandd"), UnknownName, "did you mean demo-brand"),
         (lambda: bench.load_results("nowhere"), DataMissing, "there is no folder 'nowhere'"),
         (lambda: bench.load_results(published=True, method="tracr"), UnknownName, "did you mean tracer"),
@@ -172,6 +178,20 @@ def test_wrong_calls_say_what_is_meant(call: Callable[[], Any], fault: type[Benc
     with pytest.raises(fault) as caught:
         call()
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", [range(2), np.arange(2), (0, True), ["0", "1"], iter([0, 1])])
+def test_seeds_of_any_kind_are_whole_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: Any) -> None:
+    """Whatever it is given as: the seed stands in keys and records."""
+    asked: list[Any] = []
+
+    def run_cells(requests: Sequence[RunRequest], *_: Any) -> tuple[list[Any], list[Any]]:
+        asked.extend(one.seed for one in requests)
+        return [], []
+
+    monkeypatch.setattr(cells, "run_cells", run_cells)
+    bench.run("demo-brand", "original", seed=seed, oracle_seeds=0, cache_dir=tmp_path)
+    assert [(type(one), one) for one in asked] == [(int, 0), (int, 1)]
 
 
 def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path) -> None:
