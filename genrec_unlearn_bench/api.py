@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.frames import Task
     from genrec_unlearn_bench.data.tasks import TaskSpec
+    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.reporting.frame import Filters
     from genrec_unlearn_bench.submissions.result_set import ResultSet
     from genrec_unlearn_bench.unlearning.method import UnlearningMethod
@@ -76,7 +77,6 @@ def run(
     from genrec_unlearn_bench.data.tasks import TaskSpec, task_file
     from genrec_unlearn_bench.notebook import method_name
     from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
-    from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.progress_display import open_store
     from genrec_unlearn_bench.reporting.frame import results_frame
     from genrec_unlearn_bench.reporting.results import result_of
@@ -85,17 +85,14 @@ def run(
     folder = Path(results_dir)
     place = task_file(task, folder) if isinstance(task, TaskSpec) else str(task)
     request |= {"task": place, "method": "original", "scale": scale, "suite": suite, "data_dir": data_dir}
-    request |= {"device": device, "method_set": method_set or {}, "results_dir": folder}
     names = [method_name(one, folder) for one in _several(method)]
-    shared = [parse(RunRequest, {**request, "seed": one}, where="run()") for one in _several(seed)]
-    if not shared:
-        raise UsageError("no seed was named", hint="seed=0, or several: seed=range(5)")
+    shared = _requests(seed, request | {"device": device, "method_set": method_set or {}, "results_dir": folder})
     cells = cells_of(shared[0], _several(backbone), names, [one.seed for one in shared])
     with open_store(None if cache_dir is None else Path(cache_dir)) as (store, progress):
         finished, failed = run_cells(cells, store, progress)
-    if failed and on_error == "raise":
-        raise failed[0][1]
     for cell, fault in failed:
+        if on_error == "raise":
+            raise fault
         warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {fault.render()}", stacklevel=2)
     return results_frame(result_of(done.record, folder=done.folder, root=folder) for done in finished)
 
@@ -356,6 +353,15 @@ def register_method(cls: M) -> M:
 
 def _several(values: Any) -> list[Any]:
     return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+
+
+def _requests(seeds: int | Iterable[int], fields: dict[str, Any]) -> list[RunRequest]:
+    """One request for each seed. Raises UsageError for a wrong field, and where no seed is named."""
+    from genrec_unlearn_bench.pipeline.request import RunRequest
+
+    if not (named := _several(seeds)):
+        raise UsageError("no seed was named", hint="seed=0, or several: seed=range(5)")
+    return [parse(RunRequest, {**fields, "seed": seed}, where="run()") for seed in named]
 
 
 def _result_set(results: Results) -> ResultSet:

@@ -55,6 +55,7 @@ READABLE = {
     "evaluation.lists",
     "evaluation.per_user",
     "evaluation.ranking",
+    "tuning.rule",
 }
 
 HEAVY = {"torch", "transformers", "sklearn", "pandas", "accelerate", "sentence_transformers", "scipy", "pyarrow"} | {

@@ -78,7 +78,7 @@ def test_at_smoke_scale_methods_are_given_no_more_examples_than_take_minutes(
     request = trained.request("grad-ascent", method_set={"epochs": 1, "batch_size": 4})
     assert not resolve(request).bounded, "the demo is small by itself"
     monkeypatch.setattr(ResolvedRequest, "bounded", property(lambda resolved: True))
-    monkeypatch.setattr(unlearn, "SMOKE_FORGET", 10)
+    monkeypatch.setitem(unlearn.SMOKE, "forget_examples", 10)
     record = trained.run("grad-ascent", method_set={"epochs": 1, "batch_size": 4}).record
     assert record.cost.steps == 3, "ten examples in fours"
     given = str(record.report["smoke"])

@@ -25,7 +25,7 @@ from genrec_unlearn_bench.unlearning.sampling import at_most
 TOOLKIT_VERSION = 2
 """Of ``unlearning/`` and of what this stage does: raised when a method's outcome can change with its file unchanged."""
 
-SMOKE_FORGET, SMOKE_RETAIN = 5_000, 20_000
+SMOKE = {"forget_examples": 5_000, "retain_examples": 20_000}
 """Largest number of train examples that a method is given at smoke scale on other data than the demo: ten passes take
 two minutes on one core, whatever the data."""
 
@@ -65,8 +65,7 @@ def unlearn_stage(
     method, entry, seed, device = resolved.method, resolved.entry, resolved.seed, resolved.device
     if method is None:
         raise BenchError(f"{entry.name!r} is a reference row, there is nothing to unlearn")
-    limits = {"forget_examples": SMOKE_FORGET, "retain_examples": SMOKE_RETAIN} if resolved.bounded else {}
-    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **limits, **(config or {})}
+    settings = {"seed": seed, **resolved.holdout, **resolved.hardware, **(SMOKE if resolved.bounded else {})}
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> Mapping[str, Any]:
         log = context.log()
@@ -94,7 +93,7 @@ def unlearn_stage(
         "unlearned",
         TOOLKIT_VERSION,
         # Not the variant's name: with the same configuration it is the same method.
-        {"method": method.name, "config": resolved.method_config, **settings},
+        {"method": method.name, "config": resolved.method_config, **settings, **(config or {})},
         {**data, "sids": sids, "original": original},
         files={"method": resolved.method_digest},
         compute=compute,
@@ -107,8 +106,8 @@ def unlearn_stage(
 def bounded(request: ForgetRequest, log: StageLog) -> ForgetRequest:
     """The request with random train examples where there are more than smoke scale gives, which is noted."""
     before = request.train
-    forget = at_most(before.forget, SMOKE_FORGET, request.seed, "smoke", "forget")
-    retain = at_most(before.retain, SMOKE_RETAIN, request.seed, "smoke", "retain")
+    forget = at_most(before.forget, SMOKE["forget_examples"], request.seed, "smoke", "forget")
+    retain = at_most(before.retain, SMOKE["retain_examples"], request.seed, "smoke", "retain")
     if (len(forget), len(retain)) != (len(before.forget), len(before.retain)):
         given = f"{len(forget):,} of {len(before.forget):,} forget and {len(retain):,} of {len(before.retain):,} retain"
         log.note("smoke", text := f"the method was given {given} examples of the train part")
