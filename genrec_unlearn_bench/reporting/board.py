@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -119,6 +120,25 @@ class Block:
     def seeds(self) -> tuple[int, ...]:
         """All seeds of all rows, ascending."""
         return tuple(sorted({seed for row in self.rows for seed in row.results}))
+
+    @cached_property
+    def _recommenders(self) -> Mapping[tuple[int, str], str]:
+        """Digest of a seed's original and retrained model in most rows; of equally many, in the first."""
+        found: dict[tuple[int, str], Counter[str]] = {}
+        for row in self.rows:
+            for seed, result in row.results.items():
+                for name, digest in result.recommenders.items():
+                    found.setdefault((seed, name), Counter())[digest] += 1
+        return {place: digests.most_common(1)[0][0] for place, digests in found.items()}
+
+    def unpaired(self, row: Row) -> tuple[int, ...]:
+        """Seeds of a row with another original or retrained model than the other rows: trained on another kind of
+        processor, or by other code. Differences to other rows then hold the noise of two trainings."""
+        return tuple(
+            seed
+            for seed, result in row.results.items()
+            if any(self._recommenders[seed, name] != digest for name, digest in result.recommenders.items())
+        )
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:

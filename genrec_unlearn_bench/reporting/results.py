@@ -59,6 +59,7 @@ class Result:
         values: Every measured number but the record's own gaps, which know one oracle only; None = not measured.
         examples: Over how many examples or items each was taken, where the record says so.
         holdout: Digest of the interactions that nothing was trained on; empty where everything was.
+        recommenders: Digests of the trained original and retrained model behind it, by stage.
         requests: Into how many the forget set was divided.
         place: The result's folder relative to the folder that was read, with ``/``.
         folder: Where it lies, for its per-user table.
@@ -93,6 +94,7 @@ class Result:
     per_user_digest: str
     holdout: str
     original_over_sasrec: float | None
+    recommenders: Mapping[str, str]
     requests: int
     place: str
     folder: Path
@@ -164,6 +166,7 @@ def result_of(record: RunRecord, *, folder: Path, root: Path, source: Source = O
         **{**shared, **configs, "backbone_label": record.backbone_label or cell.backbone},
         values=values | _costs(record, values.get(UNLEARN_SECONDS)),
         examples={measure: value.n for measure, value in measured if value.n},
+        recommenders={stage.name: stage.digest for stage in record.stages if stage.name in ("original", "retrain")},
         place=folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name,
         folder=folder,
         source=source,

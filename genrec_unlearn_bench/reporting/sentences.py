@@ -108,6 +108,11 @@ class Facts:
         """Rows with runs that ``Row.diverged`` or ``Row.ended_early`` names, their number, and that of all runs."""
         return self._short(lambda _, row: (len(getattr(row, by)), len(row.results)), lambda n, _: n > 0)
 
+    @property
+    def unpaired(self) -> tuple[Short, ...]:
+        """Rows with runs on another original or retrained model than the other rows of their seed."""
+        return self._short(lambda block, row: (len(block.unpaired(row)), len(row.results)), lambda n, _: n > 0)
+
     def _short(
         self, counts: Callable[[Block, Row], tuple[int, int]], wanted: Callable[[int, int], bool]
     ) -> tuple[Short, ...]:
@@ -344,6 +349,7 @@ def sentences(template: str, **context: Any) -> tuple[str, ...]:
         "named": named,
         "protocol": found.protocol,
         "fewer": list(map(place, found.fewer)),
+        "unpaired": list(map(place, found.unpaired)),
         "fewer_rows": {label for short in found.fewer for label in short.labels},
         **{mark: list(map(place, found.marked(mark))) for mark in ("diverged", "ended_early")},
     }

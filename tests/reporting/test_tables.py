@@ -6,7 +6,9 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.metric import Group
+from genrec_unlearn_bench.pipeline.record import StageRef
 from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
+from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.sentences import latex_notes, notes
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from tests.reporting.boards import VARIANTS, make_records, make_synthetic_board, make_synthetic_tables
@@ -86,6 +88,18 @@ def test_runs_whose_training_was_ended_early_are_named_below_the_table() -> None
     assert text.endswith("as max_hours ended it: npo on industrial-brand with tiger (2 of 2).")
     assert [text for text in latex_notes(table) if "max" in text and "hours" in text]
     assert not any("max_hours" in text for text in notes(others))
+
+
+def test_rows_that_stand_on_other_trainings_than_their_neighbours_are_named_below_the_table() -> None:
+    def of(method: str, digest: str) -> list[Result]:
+        stage = StageRef(name="original", key="k", digest=digest, seconds=1.0, cached=True)
+        return plant(method, {"forget:hr@10": [0.1, 0.2]}, stages=(stage,))
+
+    ours = [*of("original", "here"), *of("tracer", "here")]
+    [mixed], [alike] = main(ours, of("npo", "there")), main(ours, of("npo", "here"))
+    [text] = [text for text in notes(mixed) if "not paired" in text]
+    assert text.endswith("not paired with them: npo on industrial-brand with tiger (2 of 2).")
+    assert not any("not paired" in text for text in notes(alike))
 
 
 def test_lines_are_references_and_then_methods_by_name() -> None:
