@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import pandas as pd
 
-from genrec_unlearn_bench.config import one_of, parse
+from genrec_unlearn_bench.config import one_of, parse, several
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.listing import KINDS, kind_named, rows_of
 
@@ -85,9 +85,9 @@ def run(
     folder = Path(results_dir)
     place = task_file(task, folder) if isinstance(task, TaskSpec) else str(task)
     request |= {"task": place, "method": "original", "scale": scale, "suite": suite, "data_dir": data_dir}
-    names = [method_name(one, folder) for one in _several(method)]
+    names = [method_name(one, folder) for one in several(method)]
     shared = _requests(seed, request | {"device": device, "method_set": method_set or {}, "results_dir": folder})
-    cells = cells_of(shared[0], _several(backbone), names, [one.seed for one in shared])
+    cells = cells_of(shared[0], several(backbone), names, [one.seed for one in shared])
     with open_store(None if cache_dir is None else Path(cache_dir)) as (store, progress):
         finished, failed = run_cells(cells, store, progress)
     for cell, fault in failed:
@@ -133,7 +133,7 @@ def load_results(
     from genrec_unlearn_bench.reporting.frame import results_frame
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
-    folders = [Path(one) for one in _several(results_dir)]
+    folders = _folders(results_dir)
     if published:
         folders = [one for one in folders if one.is_dir()]
     options: dict[str, Any] = {"published": published, "skip_broken": skip_broken, "protocol": protocol}
@@ -202,7 +202,7 @@ def compare(
     """
     from genrec_unlearn_bench.reporting.selection import Selection
 
-    pairs = _result_set(results).compare(first, second, Selection(), _several(metric) if metric else ())
+    pairs = _result_set(results).compare(first, second, Selection(), several(metric) if metric else ())
     numbers = ("estimate", "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect")
     rows = [
         {
@@ -253,10 +253,10 @@ def plot(
     from genrec_unlearn_bench.reporting.selection import Selection, filtered
 
     found = _result_set(results)
-    of_rows = {name: tuple(map(str, _several(filters.pop(name, ())))) for name in ("method", "ruleset")}  # type: ignore[misc]
+    of_rows = {name: tuple(map(str, several(filters.pop(name, ())))) for name in ("method", "ruleset")}  # type: ignore[misc]
     found = replace(found, results=filtered(found.results, filters))
     wanted = Selection(methods=of_rows["method"], rulesets=of_rows["ruleset"])
-    request = FigureRequest(found.protocol, wanted.methods, tuple(_several(metric or ())))
+    request = FigureRequest(found.protocol, wanted.methods, tuple(several(metric or ())))
     figures, _ = draw_all(found.board(wanted), [kind], request)
     if len(figures) > 1:
         names = "; ".join(dict.fromkeys(figure.block.title for figure in figures))
@@ -351,17 +351,19 @@ def register_method(cls: M) -> M:
     return register(cls)
 
 
-def _several(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-
-
 def _requests(seeds: int | Iterable[int], fields: dict[str, Any]) -> list[RunRequest]:
     """One request for each seed. Raises UsageError for a wrong field, and where no seed is named."""
     from genrec_unlearn_bench.pipeline.request import RunRequest
 
-    if not (named := _several(seeds)):
+    if not (named := several(seeds)):
         raise UsageError("no seed was named", hint="seed=0, or several: seed=range(5)")
     return [parse(RunRequest, {**fields, "seed": seed}, where="run()") for seed in named]
+
+
+def _folders(named: str | Path | Sequence[str | Path]) -> list[Path]:
+    if not (folders := [Path(one) for one in several(named)]):
+        raise UsageError("no folder was named", hint="a folder with results, or a list of them")
+    return folders
 
 
 def _result_set(results: Results) -> ResultSet:
@@ -369,7 +371,7 @@ def _result_set(results: Results) -> ResultSet:
     from genrec_unlearn_bench.submissions.result_set import load_result_set, results_at
 
     if not isinstance(results, pd.DataFrame):
-        folders = [] if results is None else [Path(one) for one in _several(results)]
+        folders = [] if results is None else _folders(results)
         return load_result_set(folders, published=False, skip_broken=False)
     if "folder" not in results:
         raise UsageError("the data frame has no column 'folder'", hint="filter the rows of load_results or run")

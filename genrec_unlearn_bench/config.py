@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
+from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName, UsageError
 
 TOLD = "told"
 """Type of faults whose message says all, as validators raise them (``told``)."""
@@ -35,9 +35,22 @@ def parse(model: type[M], content: Mapping[str, Any], *, where: str, context: ob
         context: For the model's validators.
     """
     try:
-        return model.model_validate(dict(content), context=context)
+        found = model.model_validate(dict(content), context=context)
     except ValidationError as fault:
         raise ConfigError([_sentence(model, entry) for entry in fault.errors()], where=where) from None
+    if faults := list(_truths_as_numbers(content, found)):
+        raise ConfigError(faults, where=where)
+    return found
+
+
+def _truths_as_numbers(content: Mapping[str, Any], found: BaseModel, above: str = "") -> Iterator[str]:
+    """Faults for each true or false that pydantic took for 1 or 0."""
+    for name, value in content.items():
+        taken = getattr(found, name, None)
+        if isinstance(value, Mapping) and isinstance(taken, BaseModel):
+            yield from _truths_as_numbers(value, taken, f"{above}{name}.")
+        elif isinstance(value, bool) and type(taken) in (int, float):
+            yield f"{above}{name}: a number is expected (got {value})"
 
 
 def read_json(model: type[M], path: Path) -> M | None:
@@ -74,6 +87,13 @@ def named(texts: Sequence[str] | None) -> tuple[str, ...]:
     """Names of an option that may be repeated or hold commas, each once; none for None."""
     parts = (part.strip() for text in texts or () for part in text.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def several(values: Any) -> list[Any]:
+    """One value, or all of a list, a range, an array. Raises UsageError for what is neither, a mapping or bytes."""
+    if isinstance(values, Mapping | bytes):
+        raise UsageError(f"one value or a list is expected, not {type(values).__name__} {values!r:.60}")
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
 
 
 def one_of(kind: str, name: str, known: Iterable[str]) -> str:
@@ -146,7 +166,7 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
     if entry["type"] == "extra_forbidden":
         known = _known_keys(model)
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
     if entry["type"] == TOLD:
         return f"{place}: {entry['msg']}"

@@ -133,11 +133,8 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 def file_digest(path: Path) -> str:
     """blake2b-256 of a file's bytes, in hex."""
-    state = hashlib.blake2b(digest_size=32)
     with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            state.update(block)
-    return state.hexdigest()
+        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
 
 
 def folder_digest(digests: Mapping[str, str]) -> str:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 from pydantic import Field
 
-from genrec_unlearn_bench.config import StrictModel, parse
-from genrec_unlearn_bench.errors import ConfigError
+from genrec_unlearn_bench.config import StrictModel, parse, several
+from genrec_unlearn_bench.errors import ConfigError, UsageError
 
 
 class _Tall(StrictModel):
@@ -50,3 +51,18 @@ def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(
     with pytest.raises(ConfigError) as caught:
         parse(_Outer, content, where="here")
     assert caught.value.faults == (f"{place}: unknown key; {hint}{'?' if 'mean' in hint else ''}",)
+
+
+@pytest.mark.parametrize("content", [{"seed": True}, {"inner": {"learning_rate": False}}])
+def test_true_and_false_are_no_numbers(content: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="a number is expected"):
+        parse(_Outer, content, where="here")
+
+
+def test_one_value_or_several() -> None:
+    assert several("tracer") == ["tracer"]
+    assert several(range(2)) == several(np.arange(2)) == [0, 1]
+    assert several(np.int64(3)) == [3]
+    for odd in ({"npo": {}}, b"npo"):
+        with pytest.raises(UsageError, match="one value or a list"):
+            several(odd)

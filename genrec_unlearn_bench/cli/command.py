@@ -240,6 +240,10 @@ def stdout() -> Console:
                 else:
                     yield Segment(printable(segment.text, keep="\n"), segment.style)
 
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with exit code 1.
+            raise BrokenPipeError
+
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return EscapingConsole(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False)
 

@@ -43,19 +43,25 @@ def import_(
     folder: Annotated[Path, Argument(help="Folder with the files (docs/own-data.md).")],
     name: Annotated[str, Option(help="What the dataset is to be called; its tasks are NAME-brand and so on.")],
     format_: Annotated[
-        str, Option("--format", help="folder, table, recbole, minionerec, letter, amazon-2018.")
-    ] = "folder",
+        str | None,
+        Option("--format", help="folder, table, recbole, minionerec, letter, amazon-2018 (default: table with --map)."),
+    ] = None,
     split: Annotated[str | None, Option(help="global-time or leave-one-out (default: by time if dated).")] = None,
-    k_core: Annotated[int, Option(help="Drop users and items with fewer interactions.", min=0)] = 0,
+    k_core: Annotated[
+        int | None, Option(help="Drop users and items with fewer interactions (default: 0).", min=0)
+    ] = None,
     title: Annotated[str | None, Option(help="A title for tables (default: the name).")] = None,
     map_: Annotated[
         Path | None, Option("--map", help="YAML: which column of a table is which field (docs/own-data.md).")
     ] = None,
 ) -> Output:
-    """Check a folder from end to end and make it known as a dataset; the files stay where they are."""
+    """Check a folder from end to end and make it known as a dataset; the files stay where they are.
+
+    What no option names is taken from a dataset.yaml of that name in the folder, as after moving it.
+    """
     from genrec_unlearn_bench.data.prepare import import_folder
 
-    format_name = cast("FormatName", one_of("format", format_, get_args(FormatName)))
+    format_name = None if format_ is None else cast("FormatName", one_of("format", format_, get_args(FormatName)))
     split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))
     with progressing() as progress:
         spec, found = import_folder(

@@ -18,7 +18,7 @@ from genrec_unlearn_bench.progress_display import duration, open_store
 from genrec_unlearn_bench.reporting.wording import counted
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.grid.plan import Plan, PlannedCell
+    from genrec_unlearn_bench.grid.plan import Plan
     from genrec_unlearn_bench.grid.status import Collected, SweepStatus
 
 STYLES = {"done": "green", "missing": "yellow", "impossible": "red"}
@@ -74,7 +74,11 @@ def plan(
         for cell in listed
     ]
     content = {"grid": spec.name, "counts": planned.counts, "outlook": outlook, "shared": shared, "cells": cells}
-    return Output(content, [*_plan_parts(spec.name, planned, outlook), *(map(_cell_line, listed) if standing else [])])
+    lines = [
+        Text.assemble((f"{one.standing:<10} ", STYLES[one.standing]), f"{one.cell.name}: {one.reason or one.result}")
+        for one in listed
+    ]
+    return Output(content, [*_plan_parts(spec.name, planned, outlook), *(lines if standing else [])])
 
 
 def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]:
@@ -108,11 +112,6 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
         return [*parts, "", "everything that can be run is done"]
     unknown = f", without {outlook['unknown']} of {counted(outlook['jobs'], 'job')} of which nothing is known"
     return [*parts, "", f"time: {_time(outlook['seconds'])} on one process{unknown if outlook['unknown'] else ''}"]
-
-
-def _cell_line(planned: PlannedCell) -> Text:
-    line = Text(f"{planned.standing:<10} ", style=STYLES[planned.standing])
-    return line.append(f"{planned.cell.name}: {planned.reason or planned.result}", style="default")
 
 
 def _explanation(found: dict[str, Any]) -> Output:

@@ -222,4 +222,5 @@ def _conclusion(
     if outcome.storage:
         what, _, rest = outcome.storage.partition("\n")
         fault = BenchError(f"the sweep has stopped: {what}", hint=rest.strip() or None)
-    return Output(content, lines, int(bool(failed or diverged)), fault=fault)
+    nothing = len(impossible) == len(plan.cells) > 0
+    return Output(content, lines, int(bool(failed or diverged or nothing)), fault=fault)

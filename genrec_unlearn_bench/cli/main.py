@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -42,7 +43,7 @@ GROUPS = {
 
 EXAMPLES = """
 bench run --task demo-brand --method tracer
-bench run --task steam-price --method retrain-full,filter,tracer --seed 0 --seed 1 --data-dir data
+bench run --task steam-price --method retrain-full,filter,tracer --seed 0,1 --data-dir data
 bench tune --task demo-brand --method tracer
 bench tune --task demo-brand --method tracer,filter --seed 9000 --seed 9001 --fixed fixed.yaml
 bench ls
@@ -93,10 +94,6 @@ bench doctor --device cuda --run
 """For the end of each verb's help."""
 
 
-RENAMED = {"grid run": "sweep", "submission new": "submit"}
-"""Verbs that were called otherwise before there were groups; the others kept their names in one."""
-
-
 def _epilog(words: str) -> str:
     """Examples; the first line keeps their lines from being wrapped."""
     lines = [line for line in EXAMPLES.strip().splitlines() if f"{line} ".startswith(f"bench {words} ")]
@@ -110,7 +107,7 @@ class Bench(TyperGroup):
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        now = [words for words in VERBS if args[0] in (words.rpartition(" ")[2], RENAMED.get(words))]
+        now = [words for words in VERBS if words.rpartition(" ")[2] == args[0]]
         if args[0] not in self.commands and now:
             typer.echo(f"error: bench {args[0]} is now bench {' or bench '.join(now)}", err=True)
             raise typer.Exit(UsageError.exit_code)
@@ -135,7 +132,7 @@ class Command(TyperCommand):
             ctx.meta[ALL] = True
             typer.echo(self.get_help(ctx))
             raise typer.Exit
-        found: list[str] = super().parse_args(ctx, args)
+        found: list[str] = super().parse_args(ctx, _one_seed_each(args))
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -152,6 +149,17 @@ class Command(TyperCommand):
         if rare:
             with formatter.section(f"Rare options, explained by {ALL}"):
                 formatter.write_text(" ".join(name.partition(" ")[0] for name, _ in rare))
+
+
+def _one_seed_each(args: Iterable[str]) -> list[str]:
+    """``--seed 0,1`` as ``--seed 0 --seed 1``; other options take their commas themselves."""
+    out: list[str] = []
+    for word in args:
+        if out[-1:] == ["--seed"] or word.startswith("--seed="):
+            out += word.replace(",", " --seed " if word[:1] != "-" else " --seed=").split()
+        else:
+            out.append(word)
+    return out
 
 
 def _record(param: Any) -> tuple[str, str]:

@@ -55,7 +55,7 @@ Backbone = Annotated[str, Option(help="Backbone (bench ls backbones).", autocomp
 Backbones = Annotated[
     list[str], Option("--backbone", help="Backbones, or all (bench ls backbones).", autocompletion=_BACKBONES)
 ]
-Seed = Annotated[list[int] | None, Option(help="Training seed; repeat for several (default: 0).", min=0)]
+Seed = Annotated[list[int] | None, Option(help="Training seeds (default: 0).", min=0)]
 Scale = Annotated[str | None, Option(help="smoke, small, paper or official (default: smoke on demo, small elsewhere).")]
 Suite = Annotated[str, Option(help="Which measurements are taken: core or full (bench ls metrics).")]
 Measure = Annotated[list[str] | None, Option(help="Of the suite full, only this measurement; several.", metavar="NAME")]

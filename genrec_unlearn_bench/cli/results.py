@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +13,6 @@ from typer import Argument, Option
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import AsJson, Output, sheet, stdout
-from genrec_unlearn_bench.cli.run import check_beam
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
@@ -89,8 +89,8 @@ def claims(
     known = {str(claim.number): claim for claim in content.claims}
     chosen = [known[one_of("claim", str(wanted), known)] for wanted in dict.fromkeys(number or map(int, known))]
     found = load_every_protocol(results_dir or (), skip_broken=skip_broken)
-    options.print_faults(fault for part in found for fault in part.faults)
-    blocks = report.find_blocks([part.results for part in found], protocol)
+    options.print_faults(found.faults)
+    blocks = report.find_blocks(found.results, protocol)
     tested = [report.check_claim(claim, blocks, content, protocol) for claim in chosen]
     document = report.claims_document(tested, protocol)
     if out is not None:
@@ -189,9 +189,8 @@ def examples(
     form, *others = options.chosen_formats("json" if as_json else format_, out, ("terminal", "html", "json"))
     if others:
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
-    if beam is not None:
-        check_beam(beam)
     from genrec_unlearn_bench.reporting.examples import page, runs
+    from genrec_unlearn_bench.reporting.measure import check_beam
     from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
@@ -199,7 +198,7 @@ def examples(
     found = replace(found, results=filtered(found.results, {"requests": 1}))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
-    width = beam or found.protocol.beam
+    width = check_beam(beam or found.protocol.beam)
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(*chosen, store)
     if user:
@@ -210,7 +209,7 @@ def examples(
     if form == "terminal":
         page.draw(stdout(), made)
         return
-    text = page.render_html(made) if form == "html" else page.render_json(made)
+    text = page.render_html(made) if form == "html" else json.dumps(made.model_dump(mode="json"), indent=2) + "\n"
     if out is None:
         # No line break is added: a redirected file is the one that --out would write.
         print(text, end="")

@@ -14,11 +14,11 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
 from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
-from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord, weak_original
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
+from genrec_unlearn_bench.reporting.measure import check_beam
 from genrec_unlearn_bench.reporting.wording import bare
 
 if TYPE_CHECKING:
@@ -106,12 +106,6 @@ def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int, shown: 
         return [{"folder": str(done.folder), "record": done.record.model_dump(mode="json")} for done in finished]
 
     return Output(content, parts, code, faults)
-
-
-def check_beam(beam: int) -> None:
-    """Raise UsageError for a beam width that results have no lists of."""
-    if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam}", hint="use --beam 10 or --beam 50")
 
 
 def changed_fields(

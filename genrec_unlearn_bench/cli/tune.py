@@ -56,8 +56,7 @@ def tune(
     interrupt. `bench run --ruleset tuned` reads the choice.
     """
     from genrec_unlearn_bench.pipeline.cells import expand_names
-    from genrec_unlearn_bench.pipeline.request import RunRequest
-    from genrec_unlearn_bench.pipeline.tune import TUNING_SEED
+    from genrec_unlearn_bench.pipeline.request import TUNING_SEED, RunRequest
 
     shared = RunRequest(
         task=task,

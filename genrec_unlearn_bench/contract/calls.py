@@ -88,7 +88,7 @@ def call_method(
         except BenchError as fault:
             call.fault, call.hint = fault.what, fault.hint
             return call
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             call.fault = frame_in_file(fault, source) or f"{type(fault).__name__}: {fault}".partition("\n")[0]
             return call
     call.seconds = time.perf_counter() - began

@@ -61,8 +61,12 @@ class Histories:
         return Histories(np.take_along_axis(padded, columns, axis=1), self.users)
 
     def without(self, items: BoolArray) -> Histories:
-        """Histories with the marked items taken out, the rest moved together. ``items``: [N]."""
-        keep = (self.items != PAD) & ~items[np.where(self.items == PAD, 0, self.items)]
+        """Histories with the marked items [N] taken out, the rest moved together."""
+        return self.without_places(items[np.where(self.items == PAD, 0, self.items)])
+
+    def without_places(self, places: BoolArray) -> Histories:
+        """Histories with the marked places [B, T] taken out, the rest moved together."""
+        keep = (self.items != PAD) & ~places
         order = np.argsort(~keep, axis=1, kind="stable")
         moved = np.take_along_axis(np.where(keep, self.items, PAD), order, axis=1)
         width = int(keep.sum(axis=1).max(initial=0))

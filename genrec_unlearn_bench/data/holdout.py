@@ -85,11 +85,6 @@ class Thinning:
         return replace(split, pairs=pairs, train=both(split.train), valid=both(split.valid))
 
 
-def without_holdout(dataset: Dataset) -> Dataset:
-    """The dataset that may be trained on: as ``carve`` gives it, which the task does not change."""
-    return Thinning.of(dataset, SHARE).dataset(dataset)
-
-
 def carve(dataset: Dataset, split: ForgetSplit, *, share: float = SHARE) -> tuple[Dataset, ForgetSplit, Holdout]:
     """Split the holdout off; returns the dataset and the task without it, and the holdout.
 

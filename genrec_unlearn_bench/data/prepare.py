@@ -7,7 +7,9 @@ prepares a user's folder and writes the dataset's YAML beside the files.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
@@ -21,6 +23,7 @@ from genrec_unlearn_bench.data.catalogue import (
     TableMapping,
     check_spec,
     imported_folders,
+    load_spec,
     packaged_datasets,
     remember_import,
 )
@@ -50,19 +53,22 @@ def import_folder(
     name: str,
     progress: Progress,
     *,
-    format_name: FormatName = "folder",
+    format_name: FormatName | None = None,
     split: SplitName | None = None,
-    k_core: int = 0,
+    k_core: int | None = None,
     title: str | None = None,
     mapping: TableMapping | None = None,
 ) -> tuple[DatasetSpec, Dataset]:
     """Validate the data in ``folder`` and make it known as the dataset ``name``.
 
-    The files stay where they are. If everything is right, ``dataset.yaml`` is written beside them, over an earlier one,
-    and the user's data folder remembers where they lie (``catalogue.remember_import``).
+    The files stay where they are. If everything is right, ``dataset.yaml`` is written beside them, and the user's data
+    folder remembers where they lie (``catalogue.remember_import``). What no argument names is taken from an earlier
+    ``dataset.yaml`` of that name, as when the folder has moved.
 
     Args:
+        format_name: None: ``table`` with a mapping, else ``folder``.
         split: None for what the format allows: by time where there are dates, else leave-one-out, else as given.
+        k_core: None: 0.
 
     Raises UsageError for the name of a dataset that ships and for a folder that has another name, ConfigError where
     name, split and filtering do not go together, and DataFault with what is wrong with the data, as far as possible all
@@ -76,14 +82,9 @@ def import_folder(
     if held != name and (folder / SPEC_FILE).is_file():
         hint = f"give that name, import a copy of the folder, or delete its {SPEC_FILE} to give {held!r} up"
         raise UsageError(f"the folder is the dataset {held!r} already", where=str(folder), hint=hint)
-    asked = mapping or TableMapping()
-    files = asked.files or [FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items()]
-    roles = {file.role for file in files}
-    undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
-    usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
-    given = {"name": name, "title": title or name, "format": format_name, "split": split or usual, "k_core": k_core}
-    content = {**asked.model_dump(exclude_defaults=True, by_alias=True), **given, "files": files}
-    spec = parse(DatasetSpec, content, where=str(folder))
+    if (before := imported_folders().get(name, folder)).resolve() != folder.resolve():
+        progress.info(f"{name} was {before} until now")
+    spec = _asked_spec(folder, name, format_name, mapping, {"title": title, "split": split, "k_core": k_core})
     check_spec(spec, str(folder))
     parts = {file.role: present(file, folder) for file in spec.files}
     if absent := [role for role, paths in parts.items() if not paths]:
@@ -94,6 +95,26 @@ def import_folder(
     atomic_text(folder / SPEC_FILE, text, "the data folder")
     remember_import(name, folder)
     return spec, dataset
+
+
+def _asked_spec(
+    folder: Path, name: str, format_name: FormatName | None, mapping: TableMapping | None, named: Mapping[str, Any]
+) -> DatasetSpec:
+    """What the call names, else an earlier ``dataset.yaml`` of that name, else what is usual."""
+    earlier = load_spec(folder / SPEC_FILE) if (folder / SPEC_FILE).is_file() else None
+    kept = earlier.model_dump(exclude_defaults=True, by_alias=True) if earlier and earlier.name == name else {}
+    format_name = format_name or ("table" if mapping else kept.get("format", "folder"))
+    if mapping or format_name != kept.get("format"):
+        kept = {field: kept[field] for field in ("title", "k_core") if field in kept}
+    asked = mapping or (earlier if earlier and "columns" in kept else TableMapping())
+    files = asked.files or [FileSpec(role=role, names=(at,)) for role, at in discover(format_name, folder).items()]
+    roles = {file.role for file in files}
+    undated = "sequences" in roles or (format_name == "table" and "time" not in asked.columns.interactions)
+    usual = "as-given" if "train" in roles else "leave-one-out" if undated else "global-time"
+    content = {"title": name, "split": usual, **kept}
+    content |= mapping.model_dump(exclude_defaults=True, by_alias=True) if mapping else {}
+    content |= {field: value for field, value in named.items() if value is not None}
+    return parse(DatasetSpec, {**content, "name": name, "format": format_name, "files": files}, where=str(folder))
 
 
 def _prepared(spec: DatasetSpec, located: Located, progress: Progress) -> Dataset:

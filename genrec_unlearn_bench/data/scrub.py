@@ -170,17 +170,14 @@ def removed_words(items: ItemTable, split: ForgetSplit, called: Names) -> tuple[
     phrases = whole.union(*parts.values())
     firsts = frozenset(phrase[0] for phrase in phrases)
     # One pass over the catalogue: all that follows looks at the few texts that hold one of these words.
-    possible = tuple(_holding(column, firsts) for column in (items.titles, items.descriptions, items.texts))
+    columns = (items.titles, items.descriptions, items.texts)
+    possible = tuple(np.array([not firsts.isdisjoint(_words(text)) for text in column], np.bool_) for column in columns)
     shares = _document_shares(items, ~split.items, possible, phrases)
     everywhere = {name for name in whole - called.kept if shares[name] <= COMMON_NAME and _has_letter("".join(name))}
     rare = (part for part in phrases - whole if shares[part] <= COMMON_TOKEN)
     everywhere.update(part for part in rare if part[0] not in called.retained)
     own = {name: frozenset((names[name] | parts[name]) - everywhere) for name in names}
     return RemovedWords(frozenset(everywhere), own), possible
-
-
-def _holding(texts: Sequence[str], words: frozenset[str]) -> BoolArray:
-    return np.fromiter((not words.isdisjoint(_words(text)) for text in texts), dtype=np.bool_, count=len(texts))
 
 
 def _has_letter(word: str) -> bool:

@@ -101,10 +101,10 @@ def _sides(block: UserBlock) -> Iterator[tuple[str, str, Group, BoolArray]]:
 
 
 def retain_near_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Every ranking metric of the retain examples near the concept, as the task defines it; none for protocol 1."""
+    """Every ranking metric of the retain examples near the concept, as the task defines it."""
     out = []
     for block in user_blocks:
-        if block.group is not Group.RETAIN or not block.has("near_concept"):
+        if block.group is not Group.RETAIN:
             continue
         near = block.integers("near_concept")
         ranks, empty = block.integers("rank")[near == 1], "no retain test target is a neighbour of the concept"

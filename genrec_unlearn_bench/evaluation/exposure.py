@@ -99,14 +99,14 @@ def counted_columns(
 
 
 def exposure_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """``exposed.*`` of both groups and ``worst-case.*`` of the forget group; none from a table of protocol 1.
+    """``exposed.*`` of both groups and ``worst-case.*`` of the forget group.
 
     The worst case, with a note on which one it is, is unknown without exposed lists: a model that could not be looked
     into is not said to have forgotten.
     """
     out: list[MetricValue] = []
     for block in blocks:
-        if not block.has("exposed_rank") or block.beam not in exposed_beams(block.group):
+        if block.beam not in exposed_beams(block.group):
             continue
         for name in _METRICS:
             served, exposed = RANK_METRICS[name](block.integers("rank")), _exposed(block, name)
@@ -125,8 +125,6 @@ def exposure_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
 def exposed_values(block: UserBlock, metric: str) -> FloatArray:
     """[M] an ``exposed.*`` or ``worst-case.*`` metric for each test example, NaN where it was not measured."""
     family, _, name = metric.partition(".")
-    if not block.has("exposed_rank"):
-        return np.full(len(block.integers("rank")), np.nan)
     exposed = _exposed(block, name)
     return exposed if family == "exposed" else larger(RANK_METRICS[name](block.integers("rank")), exposed)
 

@@ -66,19 +66,12 @@ def measure_influence(context: EvaluationContext, lists: GroupLists, progress: P
             touched = np.flatnonzero(places.any(axis=1))
             js, change = np.zeros(len(chosen)), np.zeros(len(chosen))
             label = f"{lists.group.value} test without {'concept' if name == 'forget' else 'matched'} items"
-            reduced = drop_places(kept, places).rows(touched)
+            reduced = kept.without_places(places).rows(touched)
             after = decode(context.ranker, reduced, beam=WIDE_BEAM, label=label, progress=progress)
             js[touched] = jensen_shannon(_rows(before, touched), after)
             change[touched] = list_change(_rows(before, touched), after)
             columns[f"js_{name}"][chosen], columns[f"change_{name}"][chosen] = js, change
     return {"concept_in_history": counts, **columns}
-
-
-def drop_places(histories: Histories, places: BoolArray) -> Histories:
-    """The histories with the marked places [B, T] taken out, the rest moved together."""
-    keep = (histories.items != PAD) & ~places
-    order = np.argsort(~keep, axis=1, kind="stable")
-    return Histories(np.take_along_axis(np.where(keep, histories.items, PAD), order, axis=1), histories.users)
 
 
 def matched_places(candidates: BoolArray, wanted: BoolArray, generator: np.random.Generator) -> BoolArray:
@@ -115,24 +108,20 @@ def _behind(marked: BoolArray) -> IntArray:
 
 
 def influence_values(blocks: Iterable[UserBlock]) -> list[MetricValue]:
-    """Concept drop, control drop and their paired difference with 95 % t intervals, by group, at the widest beam.
-
-    Tables of protocol 1 have another control, random retain items of any position, and metrics of another name.
-    """
+    """Concept drop, control drop and their paired difference with 95 % t intervals, by group, at the widest beam."""
     out = []
     for block in blocks:
-        family, control = ("history", "matched") if block.has("js_matched") else ("influence", "random")
         if block.beam != WIDE_BEAM:
             continue
         affected = block.integers("concept_in_history") > 0
         for key, column in (("js", "js"), ("change@10", "change")):
-            forget, other = block.numbers(f"{column}_forget"), block.numbers(f"{column}_{control}")
+            forget, other = block.numbers(f"{column}_forget"), block.numbers(f"{column}_matched")
             skipped = int((affected & ~np.isfinite(forget)).sum())
             left_out = f"{skipped} examples left out: fewer other items than concept items in the history"
             note, none = left_out if skipped else None, "no test example has a concept item in its history"
             shared: dict[str, Any] = {"beam": block.beam, "empty": note or none, "note": note, "interval": True}
-            for suffix, values in (("", forget), (f"-{control}", other), ("-excess", forget - other)):
-                out.append(user_mean(f"{family}.{key}{suffix}", block.group, values, **shared))
+            for suffix, values in (("", forget), ("-matched", other), ("-excess", forget - other)):
+                out.append(user_mean(f"history.{key}{suffix}", block.group, values, **shared))
     return out
 
 

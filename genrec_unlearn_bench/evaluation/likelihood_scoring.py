@@ -16,7 +16,7 @@ from torch import Tensor
 from genrec_unlearn_bench.backbones.recommender import Recommender, StepOutput, length_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, Histories, IntArray
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
-from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored, arrays_of
+from genrec_unlearn_bench.evaluation.likelihoods import ExampleGroup, Scored
 from genrec_unlearn_bench.evaluation.measurement import Subject
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
@@ -62,7 +62,7 @@ def score_groups(subject: Subject, progress: Progress) -> Mapping[str, NDArray[n
             none = np.zeros((0, 0), dtype=np.int64)
             old = score(model.with_sids(original), histories, chosen.targets, none, label=label, progress=progress)
             found = replace(found, old=old.log_probs, old_real=old.real)
-        out |= arrays_of(group, found)
+        out |= {f"{group}.{name}": array for name, array in vars(found).items() if array is not None}
     return out
 
 

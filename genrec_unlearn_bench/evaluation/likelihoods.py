@@ -56,12 +56,8 @@ class Scored:
         return len(self.log_probs)
 
 
-def arrays_of(group: ExampleGroup, found: Scored) -> dict[str, NDArray[np.generic]]:
-    return {f"{group}.{name}": array for name, array in vars(found).items() if array is not None}
-
-
 def scored(passes: Mapping[str, Mapping[str, NDArray[np.generic]]], group: ExampleGroup) -> Scored:
-    """The inverse of ``arrays_of``, from a subject's ``pass_arrays``."""
+    """A group's scores from a subject's ``pass_arrays``."""
     prefix = f"{group}."
     arrays = passes[LIKELIHOODS.name]
     return Scored(**{name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)})  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.evaluation.metric import Group, MetricSpec, MetricValue
 from genrec_unlearn_bench.files import write_json
 from genrec_unlearn_bench.registry import imported
+from genrec_unlearn_bench.tensors import read_tensors, write_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -269,11 +270,10 @@ def run_parts(
 def _finished(folder: Path) -> Measured | None:
     """The outcome of a part that an interrupted process finished; None where there is no whole one."""
     from pyarrow.lib import ArrowException
-    from safetensors import SafetensorError
 
     try:
         return read_measured(folder)
-    except (OSError, ValueError, KeyError, TypeError, ArrowException, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError, ArrowException):
         return None
 
 
@@ -292,26 +292,22 @@ def read_parts(folder: Path) -> Parts:
 
 def write_measured(measured: Measured, folder: Path) -> None:
     """Write one outcome (a part's or a pass's) to ``folder``, which is created if need be."""
-    from safetensors.numpy import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     if measured.curve is not None:
         measured.curve.to_parquet(folder / CURVE, engine="pyarrow", compression="zstd", index=False)
     if measured.samples:
-        arrays = {name: np.ascontiguousarray(array) for name, array in measured.samples.items()}
-        save_file(arrays, folder / SAMPLES)
+        write_tensors(measured.samples, folder / SAMPLES)
     # Last: a folder with it is whole.
     write_json(folder / OUTCOME, {"reason": measured.reason})
 
 
 def read_measured(folder: Path) -> Measured:
     import pandas as pd
-    from safetensors.numpy import load_file
 
     curve, samples = folder / CURVE, folder / SAMPLES
     return Measured(
         curve=pd.read_parquet(curve, engine="pyarrow") if curve.is_file() else None,
-        samples=load_file(samples) if samples.is_file() else {},
+        samples=read_tensors(samples) if samples.is_file() else {},
         reason=json.loads((folder / OUTCOME).read_text(encoding="utf-8"))["reason"],
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,19 +62,6 @@ where it was not measured. near_*: 1 if the target is a neighbour of the concept
 by the prefix of the original SIDs, by category, and (``near_concept``) by text or co-purchase, whatever the SIDs. A
 null is NaN in memory."""
 
-PRESENT_NAMES: Mapping[str, str] = {"js_random": "js_matched", "change_random": "change_matched"}
-"""Columns of protocol 1 that now hold something else under another name."""
-_FORMER_NAMES = {new: old for old, new in PRESENT_NAMES.items()}
-_LATER = tuple(name for name in COLUMNS if name.startswith("exposed_") or name == "near_concept")
-_FORMER = {_FORMER_NAMES.get(name, name): kind for name, kind in COLUMNS.items() if name not in _LATER}
-"""Columns of protocol 1: nothing was decoded without serving rules, random drops did not match positions, and no
-neighbours of the concept by text or co-purchase were marked."""
-
-
-def columns_of(names: Iterable[str]) -> Mapping[str, str]:
-    """The protocol's columns and types that these are; those of the present one where they are nobody's."""
-    return _FORMER if set(names) == set(_FORMER) else COLUMNS
-
 
 def block_frame(group: Group, beam: int, columns: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
     """The rows of one group at one beam; ``columns`` are all but ``group`` and ``beam``, each [M]."""
@@ -123,5 +110,4 @@ def recompute(per_user: pd.DataFrame) -> tuple[MetricValue, ...]:
 
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    columns = columns_of(frame.columns)
-    return frame[list(columns)].astype(dict(columns))
+    return frame[list(COLUMNS)].astype(dict(COLUMNS))

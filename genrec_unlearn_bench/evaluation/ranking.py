@@ -45,10 +45,6 @@ class UserBlock:
         """[M] the column as float64, NaN where nothing was measured."""
         return np.asarray(self.frame[column].to_numpy(dtype=np.float64))
 
-    def has(self, column: str) -> bool:
-        """Whether the table has the column; the tables of protocol 1 lack some."""
-        return column in self.frame
-
     def integers(self, column: str) -> RankArray:
         values: Any = self.frame[column].to_numpy(dtype=np.int64)
         return np.asarray(values)
@@ -71,15 +67,10 @@ def gain(ranks: RankArray, k: int) -> FloatArray:
     return hit(ranks, k) / np.log2(np.maximum(ranks, 1) + 1.0)
 
 
-def reciprocal(ranks: RankArray, k: int) -> FloatArray:
-    """[M] 1 / rank within the first k places, else 0."""
-    return hit(ranks, k) / np.maximum(ranks, 1)
-
-
 RANK_METRICS: Mapping[str, Callable[[RankArray], FloatArray]] = {
     **{f"hr@{k}": partial(hit, k=k) for k in (1, 5, 10)},
     **{f"ndcg@{k}": partial(gain, k=k) for k in (5, 10)},
-    "mrr@10": partial(reciprocal, k=10),
+    "mrr@10": lambda ranks: hit(ranks, 10) / np.maximum(ranks, 1),
 }
 """Metrics that are functions of the targets' ranks [M] alone: their values [M]."""
 

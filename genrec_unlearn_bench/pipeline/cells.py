@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from genrec_unlearn_bench.backbones import backbones as known_backbones
 from genrec_unlearn_bench.errors import BenchError, CapabilityMissing, DataMissing, StorageError, UsageError
 from genrec_unlearn_bench.files import guarded
-from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.request import TUNING_SEED, RunRequest
 from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished
 from genrec_unlearn_bench.progress import Progress, launched
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
@@ -72,6 +72,8 @@ def run_cells(
     anything is done, BenchError where the only cell failed or what all others need.
     """
     several = len({request.backbone for request in requests}) > 1
+    if late := sorted({request.seed for request in requests if request.seed >= TUNING_SEED}):
+        progress.info(f"tables leave out runs of the seeds {late}: {TUNING_SEED} and above are for tuning")
     cells = [(request, find_finished(request, store)) for request in requests]
     if missing := [request for request, done in cells if done is None]:
         _check(missing, several=several)
@@ -96,6 +98,9 @@ def run_cells(
         try:
             with tracked(request, progress) if tracked else nullcontext(progress) as shown:
                 finished.append(run_cell(request, store, shown, cache=session))
+        except SystemExit as end:
+            what = f"{request.method!r} ended the process (exit code {end.code}) in place of returning a recommender"
+            failed.append((request, BenchError(what, hint="a method returns, or raises an error that says why not")))
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:

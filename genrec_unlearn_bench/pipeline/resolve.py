@@ -37,7 +37,7 @@ from genrec_unlearn_bench.tuning.choice import (
     recommender_digest,
     shipped_fixed,
 )
-from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod
+from genrec_unlearn_bench.unlearning.method import MethodConfig, UnlearningMethod, lacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -290,6 +290,8 @@ def _method(entry: Entry, source: ConfigSource) -> tuple[UnlearningMethod[Any] |
         return None, parse(MethodConfig, source.fields, where=where), source_digest(entry)
     # mypy: an abstract class may be looked for, it is only instantiated below.
     found: type[UnlearningMethod[Any]] = load_class(entry, UnlearningMethod)  # type: ignore[type-abstract]
+    if lacking := lacks(found):
+        raise UsageError(f"the method {entry.name!r} {lacking}", where=entry.target, hint="bench method new writes one")
     config = parse(found.Config, {**entry.fields, **source.fields}, where=source.where)
     return found(config), config, source_digest(entry)
 

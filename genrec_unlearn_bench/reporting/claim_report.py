@@ -7,7 +7,7 @@ block of its tasks and backbones at the paper's scale. Everything else cannot be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -39,13 +39,12 @@ class CheckedClaim:
     missing: tuple[str, ...]
 
 
-def find_blocks(parts: Iterable[Sequence[Result]], protocol: StatisticsProtocol) -> tuple[Block, ...]:
-    """Blocks of several sets of results, each set and each protocol version by itself."""
+def find_blocks(results: Sequence[Result], protocol: StatisticsProtocol) -> tuple[Block, ...]:
+    """Blocks of results, each protocol version by itself."""
     out: list[Block] = []
-    for results in parts:
-        for version in sorted({result.protocol_version for result in results}):
-            same = [result for result in results if result.protocol_version == version]
-            out += make_board(same, protocol.model_copy(update={"suite_protocol": version})).blocks
+    for version in sorted({result.protocol_version for result in results}):
+        same = [result for result in results if result.protocol_version == version]
+        out += make_board(same, protocol.model_copy(update={"suite_protocol": version})).blocks
     return tuple(out)
 
 

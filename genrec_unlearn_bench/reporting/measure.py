@@ -56,7 +56,7 @@ class Measure(NamedTuple):
         if slash and not tail.isdigit():
             raise UsageError(f"{text!r}: the beam is a number", hint=f"write {head}/10 or {head}/50")
         group = groups[side] if colon else next(iter(spec.better))
-        return cls(spec.name, group, (int(tail) if slash else beam) if listed(spec.name) else None)
+        return cls(spec.name, group, check_beam(int(tail) if slash else beam) if listed(spec.name) else None)
 
     @property
     def spec(self) -> MetricSpec:
@@ -103,6 +103,13 @@ class Measure(NamedTuple):
             case Better.ORACLE:
                 return -abs(value)
         return value * math.nan
+
+
+def check_beam(beam: int) -> int:
+    """The beam width. Raises UsageError for one that results have no lists of."""
+    if beam not in (10, 50):
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam!r}", hint="choose one of these two")
+    return beam
 
 
 def listed(metric: str) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.errors import DataMissing, UnknownName
+from genrec_unlearn_bench.config import one_of, several
+from genrec_unlearn_bench.errors import DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, StatisticsProtocol
@@ -59,13 +59,14 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
     """The results that have one of the values, or fit one of the globs, in every named column of ``CELL_COLUMNS``.
 
     Raises:
-        UnknownName: No such column, or a value that no result has.
+        UsageError: A filter without a value. UnknownName: No such column, or a value that no result has.
         DataMissing: Each value exists, but no result has all of them.
     """
     every = kept = tuple(results)
     for column, values in filters.items():
         one_of("filter", column, CELL_COLUMNS)
-        patterns = [str(one) for one in ([values] if isinstance(values, str | int) else values)]
+        if not (patterns := list(map(str, several(values)))):
+            raise UsageError(f"no {column} was named", hint="leave the filter out, or name what is to be kept")
         field = "backbone_label" if column == "backbone" else column
         check_names(column, patterns, {str(getattr(result, field)) for result in every})
         kept = tuple(result for result in kept if chosen(str(getattr(result, field)), patterns))

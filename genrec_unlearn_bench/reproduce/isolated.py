@@ -53,7 +53,7 @@ LARGEST = 64 << 30
 
 PACKAGES = ("genrec_unlearn_bench", *(f"genrec_unlearn_bench.{name}" for name in ("methods", "tasks", "leaderboard")))
 """Packages of the suite; those of content may lie next to the engine's folder (``package-dir``)."""
-PUBLISHED = ("results", "grids", "submissions", "published", "site", "health")
+PUBLISHED = ("results", "submissions", "published", "site", "health")
 """Folders of the leaderboard that are empty inside: they hold numbers of retrained models."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime")
 KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "LANG")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from genrec_unlearn_bench.config import one_of
-from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, columns_of, read_per_user
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user
 from genrec_unlearn_bench.files import atomic_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import (
@@ -50,11 +50,6 @@ _WITHHELD = b"withheld"
 _PLATFORM = re.compile(r"x86_64|aarch64|arm64|AMD64|ARM64|i686|ppc64le|riscv64|s390x|(?:glibc|musl|libc)[0-9.]*")
 
 
-def family_columns(family: str, names: Iterable[str]) -> list[str]:
-    """The columns of a family among some names, which may be those of an earlier protocol."""
-    return [name for name in names if PRESENT_NAMES.get(name, name) in FAMILIES[family]]
-
-
 def rests_on(metric: str) -> str | None:
     """The family whose columns a USER-level metric is computed from; None where it needs none of them."""
     head = metric.partition(".")[0]
@@ -72,8 +67,8 @@ def published_bytes(per_user: pd.DataFrame, withhold: Iterable[str] = ()) -> byt
 
     wanted = {one_of("column family", name.strip(), FAMILIES) for name in withhold if name.strip()}
     families = [name for name in FAMILIES if name in wanted]
-    types = _schema(per_user.columns)
-    absent = {column for family in families for column in family_columns(family, types.names)}
+    types = _schema()
+    absent = {column for family in families for column in FAMILIES[family]}
     plain = per_user.assign(user=numbered_users(per_user), target=-1, group=per_user["group"].astype(str))
     plain = plain.assign(**dict.fromkeys(absent, np.nan))
     table = pa.Table.from_pandas(plain, schema=types, preserve_index=False)
@@ -113,29 +108,28 @@ def read_table(content: bytes, where: str) -> tuple[pd.DataFrame, frozenset[str]
         file = pq.ParquetFile(io.BytesIO(content))
         if file.metadata.num_rows > TABLE_ROWS:
             raise refused(f"the table promises {file.metadata.num_rows} rows, more than {TABLE_ROWS}")
-        wanted = _schema(file.schema_arrow.names)
+        wanted = _schema()
         odd = [f"{field.name} ({field.type})" for field in file.schema_arrow if field not in wanted]
         if odd or sorted(file.schema_arrow.names) != sorted(wanted.names):
             raise refused(f"columns are missing, or there are some that no result has: {', '.join(odd)[:200]}")
         table = file.read()
     except (pa.ArrowException, OSError, ValueError) as fault:
         raise refused(f"not a readable parquet file: {str(fault).splitlines()[0][:200]}") from None
-    columns = columns_of(table.column_names)
-    empty = [name for name, kind in columns.items() if kind != "float64" and table.column(name).null_count]
+    empty = [name for name, kind in COLUMNS.items() if kind != "float64" and table.column(name).null_count]
     metadata = (file.schema_arrow.metadata or {}).get(_WITHHELD)
     withheld = frozenset((metadata or b"").decode("utf-8", "replace").split(",")) - {""}
     if empty or metadata is None or not withheld <= FAMILIES.keys():
         raise refused(f"columns have empty places ({', '.join(empty)}), or it is not said which ones are withheld")
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(columns)].astype(dict(columns))
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)[list(COLUMNS)].astype(dict(COLUMNS))
     return frame, withheld
 
 
-def _schema(names: Iterable[str]) -> pa.Schema:
-    """What a table with these columns should look like."""
+def _schema() -> pa.Schema:
+    """What a table should look like."""
     import pyarrow as pa
 
     types = {"int64": pa.int64(), "int8": pa.int8(), "float64": pa.float64(), "str": pa.string()}
-    return pa.schema([(name, types[kind]) for name, kind in columns_of(names).items()])
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
 
 
 def plain_command(command: str) -> str:

@@ -15,7 +15,7 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.reporting.board import Board
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
-from genrec_unlearn_bench.reporting.measure import Measure
+from genrec_unlearn_bench.reporting.measure import Measure, check_beam
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
@@ -62,7 +62,8 @@ class ResultSet:
     ) -> Report:
         """Tables of the selected results in a layout, or of the metrics where some are named."""
         protocol = self.protocol
-        found = chosen_layout(metrics, beam=beam or protocol.beam) if metrics else None
+        width = check_beam(protocol.beam if beam is None else beam)
+        found = chosen_layout(metrics, beam=width) if metrics else None
         return make_report(
             self.board(wanted),
             found or find_layout(layout, protocol.suite_protocol),
@@ -184,13 +185,10 @@ def load_published(root: Path | None = None, *, skip_broken: bool = False) -> li
     return [load_results([folder], source=source, skip_broken=skip_broken) for source, folder in sources]
 
 
-def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> list[Loaded]:
-    """Results of all protocols: one's own (default: ``results``, where it exists) with the published, then each
-    published grid by itself, as grids hold runs of seeds that the published have too."""
+def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> Loaded:
+    """Results of all protocols: one's own (default: ``results``, where it exists) and the published."""
     own = _own(folders)
     parts = [load_results(own, skip_broken=skip_broken)] if own else []
     parts += load_published(skip_broken=skip_broken)
     results = tuple(result for part in parts for result in part.results)
-    together = Loaded(results, tuple(fault for part in parts for fault in part.faults))
-    grids = sorted(path for path in (SHIPPED / "grids").glob("*") if path.is_dir())
-    return [together, *(load_results([folder], skip_broken=skip_broken) for folder in grids)]
+    return Loaded(results, tuple(fault for part in parts for fault in part.faults))

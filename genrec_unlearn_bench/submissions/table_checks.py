@@ -17,13 +17,13 @@ from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.exposure import exposed_beams
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, Level, MetricValue
-from genrec_unlearn_bench.evaluation.per_user import PRESENT_NAMES, recompute
+from genrec_unlearn_bench.evaluation.per_user import recompute
 from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM, UserBlock, blocks
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.submissions.bundle import Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import Refused
-from genrec_unlearn_bench.submissions.publish import FAMILIES, family_columns, numbered_users, read_table, rests_on
+from genrec_unlearn_bench.submissions.publish import FAMILIES, numbered_users, read_table, rests_on
 from genrec_unlearn_bench.submissions.record_checks import UNEDITED, published_records
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     **{f"{lists}_rank": (-1, WIDE_BEAM) for lists in _OTHER},
     **{f"{lists}_{name}": (-1, LIST_LENGTH) for lists in _OTHER for name in ("n_list", "concept_in_list")},
     **dict.fromkeys(("near_prefix", "near_category", "near_concept", *FAMILIES["similarity"]), (-1, 1)),
-    **dict.fromkeys((*FAMILIES["influence"], *PRESENT_NAMES), (0, 1)),
+    **dict.fromkeys(FAMILIES["influence"], (0, 1)),
 }
 """Smallest and largest values of columns; -1 marks what was not measured."""
 WITHOUT_BEAM = ("popularity", "sasrec")
@@ -79,7 +79,7 @@ def check_rows(bundle: Bundle, result: Result, table: pd.DataFrame, withheld: fr
     if (table["target"] != -1).any() or not np.array_equal(numbered_users(table), table["user"].to_numpy()):
         yield where, "the table says what users chose, or their numbers are not in order of their first row"
     for family in sorted(withheld):
-        if table[family_columns(family, table.columns)].notna().any().any():
+        if table[list(FAMILIES[family])].notna().any().any():
             yield where, f"the family {family!r} is said to be withheld, and some of it is there"
     wide, log_prob = result.record.cell.method in WITHOUT_BEAM, bool(table["log_prob"].notna().any())
     for block in blocks(table):
@@ -191,8 +191,7 @@ def check_twins(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding
 def check_copies(bundle: Bundle, tables: Mapping[str, Ranks]) -> Iterator[Finding]:
     if bundle.spec is None:
         return
-    roots = [bundle.leaderboard / "results", *sorted((bundle.leaderboard / "grids").glob("*"))]
-    roots += [folder / "results" for folder in bundle.other_submissions()]
+    roots = [folder / "results" for folder in (bundle.leaderboard, *bundle.other_submissions())]
     folders = {(result.record.cell.task, result.record.cell.backbone) for result in bundle.results}
     published = [(root, *one) for root in roots for folder in sorted(folders) for one in _published(root, *folder)]
     for result in (one for one in bundle.results if one.place in tables):
@@ -229,8 +228,7 @@ def _impossible(
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """What no list of a block can have, and the rows that have it; ``wide``: lists are as long as the wide beam's."""
     longest = WIDE_BEAM if wide else max(LIST_LENGTH, block.beam)
-    ranges = {"rank": (0, longest), **{name: found for name, found in RANGES.items() if block.has(name)}}
-    for column, (low, high) in ranges.items():
+    for column, (low, high) in {"rank": (0, longest), **RANGES}.items():
         values = block.numbers(column)
         yield f"{column} lies outside {low} … {high}", (values < low - _ROUNDING) | (values > high + _ROUNDING)
     ranks, filled, concept = (block.integers(column) for column in ("rank", "n_list", "concept_in_list"))
@@ -239,21 +237,19 @@ def _impossible(
     if log_prob:
         there = np.isfinite(block.numbers("log_prob"))
         yield "log_prob is there without a rank, or a rank without it", there != (ranks > 0)
-    columns = [name for name in (*FAMILIES["influence"], *PRESENT_NAMES) if block.has(name)]
-    influence = np.isfinite(np.stack([block.numbers(column) for column in columns]))
+    influence = np.isfinite(np.stack([block.numbers(column) for column in FAMILIES["influence"]]))
     none = (block.integers("concept_in_history") == 0) | (block.beam != WIDE_BEAM)
     wrong = (influence.any(axis=0) != influence.all(axis=0)) | (influence[0] & none)
     yield "history influence is there in part, or for a history or at a beam that has none", wrong
     if block.group is not Group.RETAIN:
-        near = [block.integers(name) != -1 for name in RANGES if name.startswith("near_") and block.has(name)]
+        near = [block.integers(name) != -1 for name in RANGES if name.startswith("near_")]
         yield "neighbours are marked outside the retain group", np.logical_or.reduce(near)
     leaking = (WIDE_BEAM,) if block.group is Group.FORGET else ()
     for family, beams in (("original", leaking), ("exposed", exposed_beams(block.group))):
-        if block.has(f"{family}_rank"):
-            parts = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
-            wrong = (parts[2] > parts[1]) | ((parts < 0).any(axis=0) != (parts < 0).all(axis=0))
-            wrong |= (parts[0] >= 0) & (block.beam not in beams)
-            yield f"{family}_* is there in part or where it is not measured, or with more than the list holds", wrong
+        parts = np.stack([block.integers(f"{family}_{name}") for name in ("rank", "n_list", "concept_in_list")])
+        wrong = (parts[2] > parts[1]) | ((parts < 0).any(axis=0) != (parts < 0).all(axis=0))
+        wrong |= (parts[0] >= 0) & (block.beam not in beams)
+        yield f"{family}_* is there in part or where it is not measured, or with more than the list holds", wrong
     # A forget target is a concept item and a retain target is none, so a hit must show in the counts.
     hit = (ranks > 0) & (ranks <= LIST_LENGTH)
     if manifest is not None and block.group is Group.FORGET:

@@ -149,7 +149,7 @@ def _descend(
     ceiling = _RetainCeiling(model, request, config, trained) if config.retain_ceiling is not None else None
     model.module.train(config.dropout)
     epochs = config.epochs if phase.epochs is None else phase.epochs
-    done = 0
+    done, warm = 0, max(1, math.ceil(config.warmup * total))
 
     def stopped(reason: str, kept: int) -> int:
         progress.note(f"{phase.stage}.stopped_at", kept)
@@ -161,7 +161,7 @@ def _descend(
             if done >= total:
                 break
             for group in optimizer.param_groups:
-                group["lr"] = config.lr * _warmup_factor(done, total, config.warmup)
+                group["lr"] = config.lr * min(1.0, (done + 1) / warm)
             model.module.zero_grad(set_to_none=True)
             found = step(batch)
             terms = {name: float(term.detach() if isinstance(term, Tensor) else term) for name, term in found.items()}
@@ -179,11 +179,6 @@ def _descend(
     if ceiling is not None and done % config.check_every and ceiling.exceeded():
         return stopped(CEILING, ceiling.steps_kept(done))
     return done
-
-
-def _warmup_factor(done: int, total: int, share: float) -> float:
-    warm = math.ceil(share * total)
-    return min(1.0, (done + 1) / warm) if warm else 1.0
 
 
 @contextmanager

@@ -5,6 +5,7 @@ A method imports from here all that its signature names.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -45,6 +46,19 @@ class MethodConfig(StrictModel):
 
 
 C = TypeVar("C", bound=MethodConfig)
+
+
+def lacks(found: type[UnlearningMethod[Any]]) -> str:
+    """What keeps a class from being run as a method; empty where nothing does."""
+    if not (isinstance(found.Config, type) and issubclass(found.Config, MethodConfig)):
+        return "has a Config that is no MethodConfig"
+    if found.unlearn is UnlearningMethod.unlearn:
+        return "defines no unlearn(self, recommender, request, progress)"
+    try:
+        inspect.signature(found.unlearn).bind("self", "recommender", "request", "progress")
+    except TypeError:
+        return "does not take unlearn(self, recommender, request, progress)"
+    return ""
 
 
 class UnlearningMethod(ABC, Generic[C]):

@@ -49,6 +49,15 @@ def test_a_failed_cell_is_shown_with_its_log_and_tried_by_the_next_call(tmp_path
     assert (third.exit_code, "0 of 0 jobs done" in third.stdout) == (0, True)
 
 
+def test_a_grid_of_which_nothing_can_be_run_ends_with_1(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(GRID.replace("{device: cpu}", "{device: cpu, backbone_set: {training.epoch: 1}}"))
+    places = ["--cache-dir", str(tmp_path / "cache"), "--results-dir", str(tmp_path / "results")]
+    done = CliRunner().invoke(app, ["grid", "run", str(path), *places])
+    assert done.exit_code == 1
+    assert "training.epoch: unknown key; did you mean 'epochs'" in done.output
+
+
 def test_a_cell_that_diverged_ends_with_1(tmp_path: Path, light: Light) -> None:
     light.diverged.add("filter")
     shown = call(tmp_path)

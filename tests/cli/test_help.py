@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import EXAMPLES, VERBS, app
+from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.pipeline import cells
+from genrec_unlearn_bench.pipeline.request import RunRequest
 
 FILE = Path(__file__).with_name("help.txt")
 
@@ -101,9 +104,7 @@ def test_every_example_is_of_a_verb() -> None:
 
 OLD = {
     "sids": "data sids",
-    "sweep": "grid run",
     "plan": "grid plan",
-    "submit": "submission new",
     "claims": "results claims",
 }
 OLD |= {"new": "method new or bench submission new", "verify": "submission verify or bench cache verify"}
@@ -113,6 +114,22 @@ OLD |= {"new": "method new or bench submission new", "verify": "submission verif
 def test_a_verb_without_its_group_answers_with_it(old: str, new: str) -> None:
     done = CliRunner().invoke(app, [old, "anything"])
     assert (done.exit_code, done.stderr) == (2, f"error: bench {old} is now bench {new}\n")
+
+
+def test_seeds_may_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def run_cells(requests: Sequence[RunRequest], *_: object) -> tuple[list[object], list[object]]:
+        asked.extend(one.seed for one in requests)
+        raise UsageError("far enough")
+
+    monkeypatch.setattr(cells, "run_cells", run_cells)
+    run = ["run", "--task", "demo-brand", "--method", "original", "--oracle-seeds", "0"]
+    for words in (["--seed", "0,2", "--seed", "5"], ["--seed=0,2", "--seed=5"]):
+        asked.clear()
+        CliRunner().invoke(app, [*run, *words])
+        assert asked == [0, 2, 5]
+    assert "Invalid value for '--seed'" in CliRunner().invoke(app, [*run, "--seed", "1,x"]).stderr
 
 
 def test_the_entries_are_those_of_the_specification() -> None:

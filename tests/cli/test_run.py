@@ -186,6 +186,37 @@ def test_an_exception_in_ones_own_method_is_shown_where_it_was_raised(root: Path
     assert "fault of the suite" not in result.stderr
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_method_that_ends_the_process_has_failed_and_does_not_stop_the_others(
+    root: Path, tmp_path: Path, code: int
+) -> None:
+    path = tmp_path / "leaving.py"
+    path.write_text(MINE.format(name="leaving", line=f"raise SystemExit({code})"), encoding="utf-8")
+    result = CliRunner().invoke(app, words(root, f"{path},popularity"))
+    assert result.exit_code == 1
+    assert f"ended the process (exit code {code})" in result.stderr
+    assert " popularity " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (", progress)", ")", "does not take unlearn(self, recommender, request, progress)"),
+        ("def unlearn(", "def unlern(", "defines no unlearn(self, recommender, request, progress)"),
+        ('    name = "lacking"', '    name = "lacking"\n    Config = dict', "has a Config that is no MethodConfig"),
+    ],
+)
+def test_what_a_class_lacks_to_be_a_method_is_said_before_any_work(
+    tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    path = tmp_path / "lacking.py"
+    path.write_text(MINE.format(name="lacking", line="pass").replace(before, after), encoding="utf-8")
+    result = CliRunner().invoke(app, words(tmp_path, str(path)))
+    assert result.exit_code == 2
+    assert f"the method 'lacking' {said}" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
 def test_weights_that_are_not_finite_are_a_diverged_row_and_exit_1(root: Path, tmp_path: Path) -> None:
     path = tmp_path / "lost.py"
     line = "next(model.module.parameters()).data.fill_(float('nan'))"

@@ -102,6 +102,15 @@ def test_a_closed_stdout_is_an_error_of_the_call() -> None:
     assert shell('"$1" ls tasks 2>&- <&-').returncode == 0
 
 
+@pytest.mark.parametrize("words", [("ls", "metrics"), ("ls", "metrics", "--json")], ids=" ".join)
+def test_a_reader_that_has_seen_enough_is_no_fault(words: tuple[str, ...]) -> None:
+    process = subprocess.Popen([BENCH, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate(timeout=120)[1] == ""
+    assert process.returncode == 0
+
+
 def test_a_full_stdout_is_told() -> None:
     done = shell('"$1" ls metrics > /dev/full')
     assert done.returncode == 1

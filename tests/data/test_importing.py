@@ -47,6 +47,27 @@ def test_an_import_is_known_by_name_everywhere(tmp_path: Path) -> None:
     assert prepare(find_dataset("my-shop"), None, Progress()).manifest == dataset.manifest
 
 
+def test_importing_again_keeps_what_no_argument_names(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "shop")
+    first, dataset = import_folder(folder, "shop", Progress(), k_core=2, split="leave-one-out")
+    path = folder / "dataset.yaml"
+    path.write_text(path.read_text().replace("title: shop", "title: By hand") + "terms: ours\n")
+    again, same = import_folder(folder.rename(tmp_path / "moved"), "shop", Progress())
+    assert again == first.model_copy(update={"title": "By hand", "terms": "ours"})
+    assert same.manifest.digest == dataset.manifest.digest
+    changed, _ = import_folder(tmp_path / "moved", "shop", Progress(), k_core=0, title="New")
+    assert (changed.k_core, changed.title, changed.split, changed.terms) == (0, "New", "leave-one-out", "ours")
+
+
+def test_a_name_that_moves_to_another_folder_is_said(tmp_path: Path) -> None:
+    import_folder(write_shop(tmp_path / "one"), "shop", Progress())
+    told: list[str] = []
+    progress = Progress()
+    progress.info = told.append  # type: ignore[method-assign]
+    import_folder(write_shop(tmp_path / "two"), "shop", progress)
+    assert told[0] == f"shop was {tmp_path / 'one'} until now"
+
+
 def test_a_folder_has_one_name(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "shop")
     import_folder(folder, "one", Progress())

@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 
 from genrec_unlearn_bench.data.examples import PAD, Histories
 from genrec_unlearn_bench.decoding.ranking import Ranking
-from genrec_unlearn_bench.evaluation.history_influence import drop_places, matched_places, measure_influence
+from genrec_unlearn_bench.evaluation.history_influence import matched_places, measure_influence
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.progress import Progress
 
@@ -110,7 +110,7 @@ def test_the_intervals_are_t_intervals_that_of_the_excess_a_paired_one(key: str,
 def test_what_is_dropped() -> None:
     marked = np.array([[True, False, False, True], [False, True, False, False]])
     histories = Histories(np.array([[0, 20, 21, 1], [30, 2, PAD, PAD]]), np.array([0, 1]))
-    assert drop_places(histories, marked).items.tolist() == [[20, 21, PAD, PAD], [30, PAD, PAD, PAD]]
+    assert histories.without_places(marked).items.tolist() == [[20, 21], [30, PAD]]
 
 
 def test_each_concept_item_is_paired_with_the_nearest_retain_item() -> None:

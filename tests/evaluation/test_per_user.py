@@ -11,8 +11,8 @@ import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.evaluation.metric import Group, Level
-from genrec_unlearn_bench.evaluation.per_user import COLUMNS, PRESENT_NAMES, read_per_user, recompute, write_per_user
+from genrec_unlearn_bench.evaluation.metric import Level
+from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user, recompute, write_per_user
 
 from .planted import PlantedRecommender, context, evaluated, examples, item_table, lists, split, table
 
@@ -61,7 +61,7 @@ def test_every_user_metric_is_recomputed_to_the_bit(tmp_path: Path) -> None:
     reported = [v for v in result.values if specs[v.metric].level is Level.USER]
     # Equality of the models: value, n, sd, interval and note, bit by bit.
     assert list(recompute(frame)) == reported
-    # influence.* is of protocol 1, whose tables have other columns.
+    # influence.* is of protocol 1, whose records are still shown.
     user = {name for name, spec in specs.items() if spec.level is Level.USER}
     declared = {name for name in user if not name.startswith("influence.")}
     assert {v.metric for v in reported} == declared
@@ -89,20 +89,6 @@ def test_columns_hold_what_they_say() -> None:
     for group in ("forget", "retain"):
         same = [part.loc[part["group"] == group, "concept_in_history"].to_numpy() for part in (wide, narrow)]
         np.testing.assert_array_equal(*same)
-
-
-def test_tables_of_protocol_1_are_read_without_what_came_later(tmp_path: Path) -> None:
-    result = evaluation()
-    later = [name for name in COLUMNS if name.startswith("exposed_") or name == "near_concept"]
-    former = {new: old for old, new in PRESENT_NAMES.items()}
-    path = tmp_path / "per_user.parquet"
-    result.per_user.drop(columns=later).rename(columns=former).to_parquet(path)
-    frame = read_per_user(path)
-    assert set(frame) == {former.get(name, name) for name in COLUMNS if name not in later}
-    values = list(recompute(frame))
-    assert Group.NEAR not in {v.group for v in values}
-    ranked = [v for v in result.values if v.metric in {"hr@10", "ndcg@10", "mrr@10"} and v.group is not Group.NEAR]
-    assert [v for v in values if v.metric in {"hr@10", "ndcg@10", "mrr@10"}] == ranked
 
 
 def test_two_evaluations_write_the_same_bytes(tmp_path: Path) -> None:

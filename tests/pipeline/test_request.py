@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import Field
 
-from genrec_unlearn_bench.config import StrictModel, overrides
+from genrec_unlearn_bench.config import StrictModel, overrides, parse
 from genrec_unlearn_bench.errors import ConfigError
 from genrec_unlearn_bench.pipeline.request import RunRequest, changed
 
@@ -33,6 +34,20 @@ def test_a_preset_changes_where_told_and_nowhere_else() -> None:
     assert new == Preset(shape=Shape(layers=4), lr=1.0, steps=10)
     assert changed(new, {"steps": None}, where="x").steps is None
     assert changed(Preset(), {}, where="x") == Preset()
+    # A section is changed as its fields are: what is not named stays the preset's.
+    tall = Preset(shape=Shape(layers=3))
+    assert changed(tall, {"shape": {"width": 8}}, where="x") == changed(tall, {"shape.width": 8}, where="x")
+    assert changed(tall, {"shape": {"width": 8}}, where="x").shape.layers == 3
+
+
+def test_numbers_of_numpy_are_numbers_and_other_objects_are_refused() -> None:
+    fields = {"epochs": np.int64(2), "lr": np.float32(0.5), "deep": {"codes": (np.int8(1), 2)}}
+    asked = RunRequest(task="t", method="m", method_set=fields)
+    assert asked.method_set == {"epochs": 2, "lr": 0.5, "deep": {"codes": [1, 2]}}
+    assert type(asked.method_set["epochs"]) is int
+    for odd in (object(), np.zeros(3), {1, 2}):
+        with pytest.raises(ConfigError, match="method_set"):
+            parse(RunRequest, {"task": "t", "method": "m", "method_set": {"lr": odd}}, where="run()")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_the_document_has_the_mean_over_seeds_where_it_is_known() -> None:
 def test_a_submission_does_not_say_how_good_the_original_is() -> None:
     ours = make_results(records((0.6, None, None)))
     theirs = make_results(records((0.1, 0.1, 0.1)), source=Source("theirs"))
-    blocks = find_blocks([[*ours, *theirs]], statistics_protocol())
+    blocks = find_blocks([*ours, *theirs], statistics_protocol())
     assert {block.original_over_sasrec for block in blocks} == {0.6, None}
 
 
@@ -94,7 +94,7 @@ def test_claims_do_without_blocks_of_weak_originals_and_say_why() -> None:
 
     def found(share: float | None) -> tuple[Outcome, str]:
         runs = [one.model_copy(update={"original_over_sasrec": share}) for one in planted()]
-        checked = check_claim(asked.claims[0], find_blocks([make_results(runs)], protocol), asked, protocol)
+        checked = check_claim(asked.claims[0], find_blocks(make_results(runs), protocol), asked, protocol)
         return checked.verdict, claims_markdown([checked], protocol)
 
     for share in (None, 0.5, 1.2):

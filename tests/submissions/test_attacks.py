@@ -75,8 +75,7 @@ def published(
     content: Record = json.loads((like / "result.json").read_text(encoding="utf-8"))
     content["cell"] = {**content["cell"], "method": method, "seed": seed}
     content["method_digest"] = skeleton(method).ljust(64, "0")
-    root = leaderboard / under if under.startswith("grids") else leaderboard / under / "results"
-    place = root / "industrial-brand" / "tiger" / method / f"small-seed{seed}-0123456789"
+    place = leaderboard / under / "results" / "industrial-brand" / "tiger" / method / f"small-seed{seed}-0123456789"
     place.mkdir(parents=True)
     (place / "result.json").write_text(json.dumps(content), encoding="utf-8")
     (place / "per_user.parquet").write_bytes(published_bytes(frame))
@@ -150,7 +149,6 @@ ATTACKS: dict[str, tuple[str, str, Attack]] = {
         "the table is that of submissions/theirs/results",
         copied("hers", under="submissions/theirs"),
     ),
-    "a grid's table": ("copies", "the table is that of grids/small", copied("npo", under="grids/small")),
     "a seed copied, one rank changed": ("twins", "the seeds 0 and 1 have the same lists: 99%", copied_seed(1e-9)),
     "a seed copied, a third of it changed": ("twins", "the seeds 0 and 1 have the same lists", copied_seed(0.33)),
     "a lint's way around: an alias": (

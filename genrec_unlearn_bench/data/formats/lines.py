@@ -140,7 +140,8 @@ def id_text(value: object) -> tuple[str, str]:
         return value.strip(), ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value), ""
-    return "", f"is neither text nor a whole number ({value!r:.40})"
+    hint = "; one empty cell makes floats of a column of whole numbers" if isinstance(value, float) else ""
+    return "", f"is neither text nor a whole number ({value!r:.40}{hint})"
 
 
 _LARGEST = 2**62

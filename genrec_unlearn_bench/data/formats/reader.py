@@ -155,7 +155,8 @@ class _Reader:
             if no_user or no_item:
                 faults.add(file, line, f"the user {no_user}" if no_user else f"the item {no_item}")
             elif time is None:
-                faults.add(file, line, f"the timestamp {row['time']!r:.40} is not a whole number")
+                given = "is missing" if row["time"] is None else f"{row['time']!r:.40} is not a whole number"
+                faults.add(file, line, f"the timestamp {given}")
             elif history is None:
                 faults.add(file, line, "the history is no list of items")
             elif often is not None and not often(user, item):

@@ -14,7 +14,7 @@ from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import SASREC_PRESETS, SASREC_SMOKE_SCORES, SasRecConfig
 from genrec_unlearn_bench.backbones.sasrec import Popularity, SasRec
 from genrec_unlearn_bench.data.dataset import Dataset
-from genrec_unlearn_bench.data.holdout import without_holdout
+from genrec_unlearn_bench.data.holdout import SHARE, Thinning
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.pipeline.environment import metered
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest
@@ -179,7 +179,8 @@ class TrainingStages:
 
     def _dataset(self, inputs: Inputs, *, holdout: bool) -> Dataset:
         dataset: Dataset = inputs["dataset"]
-        return without_holdout(dataset) if holdout else dataset
+        # As ``carve`` gives it, which the task does not change.
+        return Thinning.of(dataset, SHARE).dataset(dataset) if holdout else dataset
 
 
 def whole_data(dataset: Dataset, inputs: Inputs) -> TrainingData:

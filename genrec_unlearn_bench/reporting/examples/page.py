@@ -7,7 +7,6 @@ target a star before their names, and a colour where there is any.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from rich import box
@@ -250,11 +249,6 @@ def render_html(page: Page) -> str:
     made = environment.from_string(leaderboard_text("templates", "examples", "page.html.j2"))
     style = leaderboard_text("templates", "examples", "style.css")
     return made.render(page=page, concept=CONCEPT, target=TARGET, clipped=clipped, width=WIDTH, style=style)
-
-
-def render_json(page: Page) -> str:
-    """What ``--json`` prints."""
-    return json.dumps(page.model_dump(mode="json"), indent=2) + "\n"
 
 
 def draw(console: Console, page: Page) -> None:

@@ -45,13 +45,15 @@ def choose_runs(
     Raises UsageError where several blocks fit, UnknownName for a row, and DataMissing where the original, the oracle or
     a method has no such run.
     """
-    if len(board.blocks) > 1:
+    having = [block for block in board.blocks if all(any(_fits(row, name) for row in block.rows) for name in methods)]
+    if len(blocks := having or list(board.blocks)) > 1:
         raise UsageError(
-            f"{len(board.blocks)} blocks of results fit, and only lists of one are compared: "
-            + "; ".join(block.key.title for block in board.blocks[:12]),
-            hint="choose one with --task, --backbone, --scale, --ruleset, --suite or --results-dir",
+            f"{len(blocks)} blocks of results fit, and only lists of one are compared: "
+            + "; ".join(block.key.title for block in blocks[:12]),
+            hint="choose one with --task, --backbone, --scale, --ruleset, --suite, --method, or keep recommenders of "
+            "another configuration in a --results-dir of their own",
         )
-    (block,) = board.blocks
+    (block,) = blocks
     rows = _rows(block, protocol, methods)
     usable = {row.label: sorted(set(row.results) - set(row.diverged)) for row in rows}
     shared = sorted(set.intersection(*map(set, usable.values())))
@@ -64,6 +66,10 @@ def choose_runs(
     return block.key.title, {row.label: row.results[chosen] for row in rows}
 
 
+def _fits(row: Row, pattern: str) -> bool:
+    return pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)
+
+
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
     out: dict[str, Row] = {}
     key = block.key
@@ -74,7 +80,7 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
             raise DataMissing(f"there is no run of {method!r} to compare with", where=key.title, hint=hint)
         out[row.label] = row
     for pattern in methods or [row.label for row in block.rows if row.kind == "method"]:
-        found = [row for row in block.rows if pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)]
+        found = [row for row in block.rows if _fits(row, pattern)]
         if not found:
             raise UnknownName("method", pattern, [row.label for row in block.rows])
         out |= {row.label: row for row in found}

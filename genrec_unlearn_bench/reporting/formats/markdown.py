@@ -8,7 +8,7 @@ from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
 from genrec_unlearn_bench.reporting.sentences import notes
-from genrec_unlearn_bench.reporting.tables import Column, Line, Shown, Table, show
+from genrec_unlearn_bench.reporting.tables import Line, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
 
 
@@ -43,7 +43,8 @@ def _table(table: Table) -> Iterable[str]:
     for section in table.sections:
         where = f"{', '.join(table.tasks)} on {section.title}"
         yield f"### {markdown_text(where)}"
-        heads = ["", *(_head(column, task=several) for column in table.columns)]
+        parts = [(column.top if several else "", column.head, column.full_title) for column in table.columns]
+        heads = ["", *(markdown_text(" ".join(filter(None, each))) for each in parts)]
         rows = [[_label(line), *(_cell(show(entry)) for entry in line.entries)] for line in section.lines]
         yield _grid(heads, rows)
     yield _list(notes(table))
@@ -52,11 +53,6 @@ def _table(table: Table) -> Iterable[str]:
 def _label(line: Line) -> str:
     label = markdown_text(line.name)
     return f"{label} (ref.)" if line.kind == "reference" else label
-
-
-def _head(column: Column, *, task: bool) -> str:
-    parts = (column.top if task else "", column.head, column.full_title)
-    return markdown_text(" ".join(part for part in parts if part))
 
 
 def _cell(shown: Shown) -> str:

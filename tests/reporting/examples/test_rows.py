@@ -40,6 +40,16 @@ def test_the_lowest_shared_seed_is_taken() -> None:
     assert {result.seed for result in found.values()} == {1}
 
 
+def test_of_two_setups_the_one_that_has_the_methods_is_taken() -> None:
+    other = {"backbone_config": {"training": {"epochs": 1}}}
+    theirs = [*plant("original", {"forget:hr@10": [0.4]}, **other), *plant("retrain", {"forget:hr@10": [0.1]}, **other)]
+    board = board_of(rows(**PAIR, npo=[0.2, 0.2]), theirs)
+    assert len(board.blocks) == 2
+    assert labels(chosen(board, "npo")) == ["original", "retrain", "npo"]
+    with pytest.raises(UsageError, match="2 blocks of results"):
+        chosen(board, "retrain")
+
+
 def many() -> list[Result]:
     return rows(**PAIR, **{f"m{i}": [0.1, 0.2] for i in range(4)})
 
