@@ -108,7 +108,7 @@ class Measure(NamedTuple):
 def check_beam(beam: int) -> int:
     """The beam width. Raises UsageError for one that results have no lists of."""
     if beam not in (10, 50):
-        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam!r}", hint="choose one of these two")
+        raise UsageError(f"the protocol decodes at beam 10 and 50, not {beam!r}", hint="use --beam 10 or --beam 50")
     return beam
 
 
