@@ -97,10 +97,11 @@ def run_cells(
         session = session or SessionCache()
         try:
             with tracked(request, progress) if tracked else nullcontext(progress) as shown:
-                finished.append(run_cell(request, store, shown, cache=session))
-        except SystemExit as end:
-            what = f"{request.method!r} ended the process (exit code {end.code}) in place of returning a recommender"
-            failed.append((request, BenchError(what, hint="a method returns, or raises an error that says why not")))
+                try:
+                    finished.append(run_cell(request, store, shown, cache=session))
+                except SystemExit as end:
+                    what = f"{request.method!r} ended the process (exit code {end.code}), and returned no recommender"
+                    raise BenchError(what, hint="a method returns, or raises an error that says why not") from end
         except (DataMissing, StorageError):
             raise
         except BenchError as fault:
