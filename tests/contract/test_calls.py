@@ -34,6 +34,7 @@ BAD_CALLS = {
         "runs",
         "toy.py:48 in unlearn: RuntimeError: no such layer",
     ),
+    "an exit": (at_end("raise SystemExit(0)"), "runs", "toy.py:48 in unlearn: SystemExit: 0"),
     "an error in the constructor": (
         ("    def unlearn(", "    def __init__(self, config):\n        raise KeyError('lr')\n\n    def unlearn("),
         "runs",

@@ -90,9 +90,10 @@ def test_runs_whose_training_was_ended_early_are_named_below_the_table() -> None
     assert not any("max_hours" in text for text in notes(others))
 
 
-def test_rows_that_stand_on_other_trainings_than_their_neighbours_are_named_below_the_table() -> None:
+@pytest.mark.parametrize("model", ["original", "retrain"])
+def test_rows_that_stand_on_other_trainings_than_their_neighbours_are_named_below_the_table(model: str) -> None:
     def of(method: str, digest: str) -> list[Result]:
-        stage = StageRef(name="original", key="k", digest=digest, seconds=1.0, cached=True)
+        stage = StageRef(name=model, key="k", digest=digest, seconds=1.0, cached=True)
         return plant(method, {"forget:hr@10": [0.1, 0.2]}, stages=(stage,))
 
     ours = [*of("original", "here"), *of("tracer", "here")]
