@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: install demo test test-all lint types smoke full matrix frozen leaderboard docs huge speed clean
+.PHONY: install demo test slow lint types smoke full matrix frozen leaderboard docs huge speed clean
 
 install: $(STAMP)
 
@@ -22,9 +22,9 @@ demo: install
 test: install lint types
 	$(PYTEST) --numprocesses 2 --dist loadfile
 
-# With what is slow and rare, in one run of pytest.
-test-all: install lint types
-	$(PYTEST) -m "not (huge or speed or slurm or smoke or full or matrix or frozen)" --numprocesses 2 --dist loadfile --durations 25 --durations-min 5
+# A tenth of the tests, which together take longer than the others.
+slow: install
+	$(PYTEST) -m "slow and not (huge or speed or slurm or smoke or full or matrix or frozen)" --numprocesses 2 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .
