@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from genrec_unlearn_bench.data.frames import Task
     from genrec_unlearn_bench.data.tasks import TaskSpec
+    from genrec_unlearn_bench.pipeline.record import Cell
     from genrec_unlearn_bench.pipeline.request import RunRequest
     from genrec_unlearn_bench.reporting.frame import Filters
     from genrec_unlearn_bench.submissions.result_set import ResultSet
@@ -70,8 +71,7 @@ def run(
         BenchError: A name or an option is wrong (UsageError), or a cell failed; what is finished is kept.
 
     Example:
-        >>> df = bench.run("demo-brand", "filter", backbone_set={"training.epochs": 1})
-        >>> sorted(df["method"].unique())
+        >>> sorted(bench.run("demo-brand", "filter", backbone_set={"training.epochs": 1})["method"].unique())
         ['filter', 'original', 'retrain']
     """
     from genrec_unlearn_bench.data.tasks import TaskSpec, task_file
@@ -83,17 +83,18 @@ def run(
 
     one_of("value of on_error", on_error, ("raise", "warn"))
     folder = Path(results_dir)
-    place = task_file(task, folder) if isinstance(task, TaskSpec) else str(task)
-    request |= {"task": place, "method": "original", "scale": scale, "suite": suite, "data_dir": data_dir}
+    request["task"] = task_file(task, folder) if isinstance(task, TaskSpec) else str(task)
+    request |= {"method": "original", "scale": scale, "suite": suite, "data_dir": data_dir}
     names = [method_name(one, folder) for one in several(method)]
     shared = _requests(seed, request | {"device": device, "method_set": method_set or {}, "results_dir": folder})
     cells = cells_of(shared[0], several(backbone), names, [one.seed for one in shared])
     with open_store(None if cache_dir is None else Path(cache_dir)) as (store, progress):
         finished, failed = run_cells(cells, store, progress)
-    for cell, fault in failed:
-        if on_error == "raise":
-            raise fault
-        warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {fault.render()}", stacklevel=2)
+    if failed and on_error == "raise":
+        raise failed[0][1]
+    told: list[tuple[Cell | RunRequest, str]] = [(cell, fault.render()) for cell, fault in failed]
+    told += [(done.record.cell, "diverged: not finite") for done in finished if done.record.diverged]
+    _warn(told)
     return results_frame(result_of(done.record, folder=done.folder, root=folder) for done in finished)
 
 
@@ -358,6 +359,11 @@ def _requests(seeds: int | Iterable[int], fields: dict[str, Any]) -> list[RunReq
     if not (named := several(seeds)):
         raise UsageError("no seed was named", hint="seed=0, or several: seed=range(5)")
     return [parse(RunRequest, {**fields, "seed": seed}, where="run()") for seed in named]
+
+
+def _warn(told: Iterable[tuple[Cell | RunRequest, str]]) -> None:
+    for cell, text in told:
+        warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {text}", stacklevel=3)
 
 
 def _folders(named: str | Path | Sequence[str | Path]) -> list[Path]:

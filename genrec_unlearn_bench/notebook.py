@@ -39,7 +39,8 @@ def register(cls: M) -> M:
 
     is_method = isinstance(cls, type) and issubclass(cls, UnlearningMethod)
     if not is_method or not isinstance(getattr(cls, "name", None), str):
-        raise UsageError(f"{cls!r} is no method", hint="derive a class from UnlearningMethod and set its `name`")
+        hint = "pass the class itself" if isinstance(cls, UnlearningMethod) else "derive one and set its `name`"
+        raise UsageError(f"{cls!r} is no subclass of UnlearningMethod with a name", hint=hint)
     if cls.name in methods():
         raise UsageError(f"the name {cls.name!r} belongs to a method of the suite", hint="choose another name")
     if in_session(cls):
@@ -51,12 +52,12 @@ def register(cls: M) -> M:
 def method_name(method: str | Path | type[UnlearningMethod[Any]], results_dir: Path) -> str:
     """What ``--method`` takes for a name, a path or a class. Raises UnknownName, or UsageError as ``register``."""
     known, found = methods(), REGISTERED.get(method, method) if isinstance(method, str) else method
-    if not isinstance(found, type):
+    if isinstance(found, str | Path):
         if ".py" not in str(found) and found not in known:
             raise UnknownName("method", str(found), [*known, *REGISTERED])
         return str(found)
     own = known.get(getattr(found, "name", ""))
-    if own is not None and own.target == f"{found.__module__}:{found.__qualname__}":
+    if own is not None and isinstance(found, type) and own.target == f"{found.__module__}:{found.__qualname__}":
         return own.name
     return method_file(register(found), results_dir)
 

@@ -20,9 +20,12 @@ from genrec_unlearn_bench import api
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, UnknownName, UsageError
+from genrec_unlearn_bench.methods.npo import NPO, NPOConfig
 from genrec_unlearn_bench.notebook import cell_source
 from genrec_unlearn_bench.pipeline import cells
+from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.results import FinishedRun
 from genrec_unlearn_bench.registry import find_method, source_digest
 from tests.pipeline.conftest import TINY
 from tests.submissions.honest import known_leaderboard
@@ -157,7 +160,8 @@ def test_filters_are_names_globs_or_several(published: pd.DataFrame) -> None:
         (lambda: bench.run("demo-brand", "tracer", backbone="tigre"), UnknownName, "did you mean tiger"),
         (lambda: bench.run("demo-brand", "tracer", oracle_seed=2), ConfigError, "did you mean 'oracle_seeds'"),
         (lambda: bench.run("demo-brand", "tracer", on_error="stop"), UnknownName, "raise"),
-        (lambda: bench.run("demo-brand", int), UsageError, "is no method"),
+        (lambda: bench.run("demo-brand", int), UsageError, "is no subclass of UnlearningMethod"),
+        (lambda: bench.run("demo-brand", NPO(NPOConfig())), UsageError, "pass the class itself"),
         (lambda: bench.run("demo-brand", "npo", seed=[0, -1]), ConfigError, "seed: Input should be greater than"),
         (lambda: bench.run("demo-brand", "npo", seed=1.5), ConfigError, "seed: Input should be a valid integer"),
         (lambda: bench.run("demo-brand", "npo", seed=True), ConfigError, "seed: a number is expected"),
@@ -201,6 +205,25 @@ def test_seeds_of_any_kind_are_whole_numbers(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(cells, "run_cells", run_cells)
     bench.run("demo-brand", "original", seed=seed, oracle_seeds=0, cache_dir=tmp_path)
     assert [(type(one), one) for one in asked] == [(int, 0), (int, 1)]
+
+
+def test_cells_that_diverged_or_failed_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_of: Callable[..., RunRecord]
+) -> None:
+    done = FinishedRun(record_of("npo", diverged=True), tmp_path / "there")
+
+    def run_cells(requests: Sequence[RunRequest], *_: Any) -> tuple[list[Any], list[Any]]:
+        return [done], [(requests[0], BenchError("it broke"))]
+
+    monkeypatch.setattr(cells, "run_cells", run_cells)
+    with pytest.warns(UserWarning, match="seed 0") as warned:
+        found = bench.run("demo-brand", "npo", on_error="warn", results_dir=tmp_path, cache_dir=tmp_path)
+    texts = [str(one.message) for one in warned]
+    assert texts == ["tiger, original, seed 0: it broke", "tiger, npo, seed 0: diverged: not finite"]
+    assert {one.filename for one in warned} == {__file__}
+    assert found.empty
+    with pytest.raises(BenchError, match="it broke"):
+        bench.run("demo-brand", "npo", results_dir=tmp_path, cache_dir=tmp_path)
 
 
 def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -156,7 +157,10 @@ def _listed(task: TaskSpec, what: str, wanted: Sequence[str], rule: AttributeRul
     code = {brand_key(name): row for row, name in enumerate(names)}
     keys = [brand_key(clean_brand(name)) if what == "brand" else value_key(name, rule) for name in wanted]
     if absent := [name for name, key in zip(wanted, keys, strict=True) if key not in code]:
-        raise ConfigError([f"no item has the {what} {name!r}" for name in absent], where=_where(task))
+        near = [" or ".join(map(repr, get_close_matches(name, names))) for name in absent]
+        hints = [f"; did you mean {close}?" if close else "" for close in near]
+        faults = [f"no item has the {what} {name!r}{hint}" for name, hint in zip(absent, hints, strict=True)]
+        raise ConfigError(faults, where=_where(task))
     return np.unique([code[key] for key in keys])
 
 

@@ -118,7 +118,9 @@ def test_listed_brands_are_taken_as_they_are(world: Dataset) -> None:
 def test_unknown_brands_are_all_named(world: Dataset) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(task(BrandConcept(brands=("Brandt 03", "Zzz", "Brand 01"))), world)
-    assert caught.value.faults == ("no item has the brand 'Brandt 03'", "no item has the brand 'Zzz'")
+    near, far = caught.value.faults
+    assert near.startswith("no item has the brand 'Brandt 03'; did you mean 'Brand 03'")
+    assert far == "no item has the brand 'Zzz'"
 
 
 def test_a_brand_list_that_leaves_nothing_is_refused() -> None:
