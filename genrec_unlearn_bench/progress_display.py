@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ByteSize
 
@@ -82,7 +83,7 @@ class LineProgress(Progress):
         print_line(text, stderr=True)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        total = total if total is not None else _length(sequence)
+        total = total or length_hint(sequence) or None
         began = printed = time.monotonic()
         for done, part in enumerate(sequence):
             now = time.monotonic()
@@ -103,7 +104,7 @@ class BarProgress(Progress):
         self._bars.console.print(printable(text, keep="\n"), markup=False, highlight=False, soft_wrap=True)
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        task = self._bars.add_task(printable(label), total=total if total is not None else _length(sequence))
+        task = self._bars.add_task(printable(label), total=total or length_hint(sequence) or None)
         try:
             for part in sequence:
                 yield part
@@ -117,7 +118,3 @@ def _state(done: int, total: int | None, seconds: float) -> str:
         return f"{done}, {duration(seconds)}"
     left = f", {duration(seconds * (total - done) / done)} left" if done else ""
     return f"{done}/{total} ({done / total:.0%}), {duration(seconds)}{left}"
-
-
-def _length(sequence: Iterable[Any]) -> int | None:
-    return len(sequence) if isinstance(sequence, Sized) else None

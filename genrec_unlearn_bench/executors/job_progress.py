@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -55,8 +56,7 @@ class JobProgress(Progress):
             self._stages.pop()
 
     def track(self, label: str, sequence: Iterable[T], *, total: int | None = None) -> Iterator[T]:
-        if total is None:
-            total = len(sequence) if isinstance(sequence, Sized) else None
+        total = total or length_hint(sequence) or None
         outer = self._loop
         try:
             for done, part in enumerate(sequence):
