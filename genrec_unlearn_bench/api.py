@@ -92,9 +92,9 @@ def run(
         finished, failed = run_cells(cells, store, progress)
     if failed and on_error == "raise":
         raise failed[0][1]
-    told: list[tuple[Cell | RunRequest, str]] = [(cell, fault.render()) for cell, fault in failed]
-    told += [(done.record.cell, "diverged: not finite") for done in finished if done.record.diverged]
-    _warn(told)
+    warned: list[tuple[Cell | RunRequest, str]] = [(cell, fault.render()) for cell, fault in failed]
+    warned += [(done.record.cell, "diverged: not finite") for done in finished if done.record.diverged]
+    _warn(warned)
     return results_frame(result_of(done.record, folder=done.folder, root=folder) for done in finished)
 
 
@@ -361,8 +361,8 @@ def _requests(seeds: int | Iterable[int], fields: dict[str, Any]) -> list[RunReq
     return [parse(RunRequest, {**fields, "seed": seed}, where="run()") for seed in named]
 
 
-def _warn(told: Iterable[tuple[Cell | RunRequest, str]]) -> None:
-    for cell, text in told:
+def _warn(warned: Iterable[tuple[Cell | RunRequest, str]]) -> None:
+    for cell, text in warned:
         warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {text}", stacklevel=3)
 
 

@@ -15,8 +15,8 @@ from pydantic_core import PydanticCustomError
 
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName, UsageError
 
-TOLD = "told"
-"""Type of faults whose message says all, as validators raise them (``told``)."""
+MESSAGE_ONLY = "message"
+"""Type of faults whose message says all, as validators raise them (``validation_error``)."""
 
 
 class StrictModel(BaseModel):
@@ -66,10 +66,10 @@ def first_fault(fault: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
-def told(fault: str | BenchError) -> PydanticCustomError:
+def validation_error(fault: str | BenchError) -> PydanticCustomError:
     """A fault for a validator to raise."""
     text = fault if isinstance(fault, str) else "; ".join(filter(None, (fault.what, fault.hint)))
-    return PydanticCustomError(TOLD, "{text}", {"text": text})
+    return PydanticCustomError(MESSAGE_ONLY, "{text}", {"text": text})
 
 
 def parse_yaml(model: type[M], text: str, *, where: str) -> M:
@@ -168,7 +168,7 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
-    if entry["type"] == TOLD:
+    if entry["type"] == MESSAGE_ONLY:
         return f"{place}: {entry['msg']}"
     try:
         text = repr(entry.get("input"))

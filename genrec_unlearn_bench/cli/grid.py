@@ -26,7 +26,7 @@ MOST = 12
 """Lines of one kind; how many more there are is said."""
 
 Explain = Annotated[str | None, Option(help="One cell: its stages, and what makes it differ.", metavar="CELL")]
-OfStanding = Annotated[str | None, Option("--standing", help="List cells that are done, missing or impossible.")]
+OfStatus = Annotated[str | None, Option("--status", help="List cells that are done, missing or impossible.")]
 Sweep = Annotated[str | None, Argument(help="Name or file of a grid (default: the one active last).", metavar="GRID")]
 Failed = Annotated[bool, Option("--failed", help="Show all failed jobs, with the last lines of their logs.")]
 Out = Annotated[Path | None, Option(help="Folder for the results (default: collected/<grid>).", metavar="DIR")]
@@ -37,7 +37,7 @@ TunedDir = Annotated[Path | None, Option(help="Where the choices of bench tune l
 def plan(
     grid: options.Grid,
     explain: Explain = None,
-    standing: OfStanding = None,
+    status: OfStatus = None,
     data_dir: options.DataDir = None,
     cache_dir: options.CacheDir = None,
     results_dir: options.ResultsDir = Path("results"),
@@ -51,8 +51,8 @@ def plan(
     from genrec_unlearn_bench.grid.expand import expand, find_cell, graph_builder, read_grid
     from genrec_unlearn_bench.grid.plan import explain_cell, make_plan
 
-    if standing is not None:
-        one_of("standing", standing, STYLES)
+    if status is not None:
+        one_of("status", status, STYLES)
     spec = read_grid(grid, data_dir)
     found = expand(spec, data_dir=data_dir, results_dir=results_dir, tuned_dir=tuned_dir, device=device)
     build = graph_builder()
@@ -66,8 +66,8 @@ def plan(
         job.model_dump(include={"name", "until", "seconds", "needs"}) | {"cells": len(job.cells)}
         for job in planned.shared
     ]
-    names = ("standing", "reason", "hint", "seconds", "needs")
-    listed = [cell for cell in planned.cells if standing in (None, cell.standing)]
+    names = ("status", "reason", "hint", "seconds", "needs")
+    listed = [cell for cell in planned.cells if status in (None, cell.status)]
     cells = [
         {name: getattr(cell, name) for name in names}
         | {"name": cell.cell.name, "result": str(cell.result) if cell.result else None}
@@ -75,19 +75,19 @@ def plan(
     ]
     content = {"grid": spec.name, "counts": planned.counts, "outlook": outlook, "shared": shared, "cells": cells}
     lines = [
-        Text.assemble((f"{one.standing:<10} ", STYLES[one.standing]), f"{one.cell.name}: {one.reason or one.result}")
+        Text.assemble((f"{one.status:<10} ", STYLES[one.status]), f"{one.cell.name}: {one.reason or one.result}")
         for one in listed
     ]
-    return Output(content, [*_plan_parts(spec.name, planned, outlook), *(lines if standing else [])])
+    return Output(content, [*_plan_parts(spec.name, planned, outlook), *(lines if status else [])])
 
 
 def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]:
-    """Cells by backbone and by method, each by standing; why some cannot be run; shared stages; time."""
+    """Cells by backbone and by method, each by status; why some cannot be run; shared stages; time."""
     rows: list[tuple[str, ...]] = []
     for axis in ("backbone", "method"):
-        pairs = Counter((str(cell.cell.axes.get(axis, "")), str(cell.standing)) for cell in planned.cells)
+        pairs = Counter((str(cell.cell.axes.get(axis, "")), str(cell.status)) for cell in planned.cells)
         rows += [
-            (f"{axis} {group}", *(str(pairs[group, standing] or "·") for standing in STYLES))
+            (f"{axis} {group}", *(str(pairs[group, status] or "·") for status in STYLES))
             for group in dict.fromkeys(group for group, _ in pairs)
         ]
     rows.append(("all", *(str(count or "·") for count in planned.counts.values())))
@@ -95,15 +95,15 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
     for column, style in zip(table.columns[1:], STYLES.values(), strict=True):
         column.style = column.header_style = style
     parts: list[Part] = [table]
-    for standing in ("impossible", "missing"):
-        groups = Counter((cell.reason, cell.hint) for cell in planned.cells if cell.standing == standing)
+    for status in ("impossible", "missing"):
+        groups = Counter((cell.reason, cell.hint) for cell in planned.cells if cell.status == status)
         lines = [
             "\n      ".join([f"  {counted(count, 'cell')}: {reason}", *map(str.strip, hint.splitlines())])
             for (reason, hint), count in groups.most_common()
         ]
         if lines:
-            title = Text(f"{standing}:", style=STYLES[standing])
-            parts += ["", title, *first_lines(lines, most=MOST, more=f"--standing {standing}")]
+            title = Text(f"{status}:", style=STYLES[status])
+            parts += ["", title, *first_lines(lines, most=MOST, more=f"--status {status}")]
     if planned.shared:
         lines = [f"  {job.name}: {counted(len(job.cells), 'cell')}, {_time(job.seconds)}" for job in planned.shared]
         title_ = f"shared stages to be made: {len(lines)}"
@@ -115,7 +115,7 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
 
 
 def _explanation(found: dict[str, Any]) -> Output:
-    lines = [found["name"], f"{found['standing']}: {found['reason'] or found['result']}"]
+    lines = [found["name"], f"{found['status']}: {found['reason'] or found['result']}"]
     lines += [f"  {line.strip()}" for line in found["hint"].splitlines()]
     for step in found["steps"]:
         name = f"{step['name']} of {step['of']}" if step["of"] else step["name"]

@@ -176,7 +176,7 @@ def _counts(outcome: SweepOutcome, jobs: int) -> str:
 
 
 def _summary(plan: Plan, jobs: Sequence[Job]) -> str:
-    counts = ", ".join(f"{count} {standing}" for standing, count in plan.counts.items() if count)
+    counts = ", ".join(f"{count} {status}" for status, count in plan.counts.items() if count)
     known = [job.seconds for job in jobs if job.seconds is not None]
     time_ = f", {duration(sum(known))} on one core" if known else ""
     more = f" (of {len(jobs) - len(known)} nothing is known)" if known and len(known) < len(jobs) else ""
@@ -196,7 +196,7 @@ def _conclusion(
 ) -> Output:
     from genrec_unlearn_bench.grid.state import tail
 
-    impossible = [planned for planned in plan.cells if planned.standing == "impossible"]
+    impossible = [planned for planned in plan.cells if planned.status == "impossible"]
     diverged = [name for name, ended in outcome.done.items() if ended.diverged]
     failed: list[dict[str, Any]] = [
         {"job": name, "how": one.how, "error": one.error, "attempts": one.attempts}

@@ -27,7 +27,7 @@ from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import differences
 from genrec_unlearn_bench.store.store import StageStore
 
-Standing = Literal["done", "missing", "impossible"]
+CellStatus = Literal["done", "missing", "impossible"]
 """``done``: the result that would be written now is there. ``impossible``: the cell cannot be run as it is asked."""
 
 MAX_SAMPLES = 25
@@ -36,7 +36,7 @@ MAX_SAMPLES = 25
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One cell and its standing.
+    """One cell and its status.
 
     Attributes:
         reason: Why it stands so, in a sentence; empty for cells that are done.
@@ -50,7 +50,7 @@ class PlannedCell:
     """
 
     cell: GridCell
-    standing: Standing
+    status: CellStatus
     reason: str = ""
     result: Path | None = None
     seconds: float | None = None
@@ -70,9 +70,9 @@ class Plan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of cells by standing."""
-        found = Counter(planned.standing for planned in self.cells)
-        return {standing: found[standing] for standing in get_args(Standing)}
+        """Number of cells by status."""
+        found = Counter(planned.status for planned in self.cells)
+        return {status: found[status] for status in get_args(CellStatus)}
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -82,7 +82,7 @@ class Plan:
         """
         shared, out = {job.name: job for job in self.shared}, dict[str, Job]()
         for planned in self.cells:
-            if planned.standing == "missing":
+            if planned.status == "missing":
                 cell = planned.cell
                 own = {"key": planned.key, "needs": planned.needs, "seconds": planned.seconds}
                 out |= {need: shared[need] for need in planned.needs}
@@ -111,7 +111,7 @@ class _Planner:
         self._can_download = lru_cache(maxsize=None)(can_download)
 
     def look(self, cell: GridCell) -> PlannedCell:
-        """The standing of a cell. Raises StorageError."""
+        """The status of a cell. Raises StorageError."""
         try:
             graph = self._build(cell.request)
         except StorageError:
@@ -254,7 +254,7 @@ def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, A
     (``compared``) and the ``fields`` of their recipes that differ.
     """
     found, difference = _Planner(build, store).look(cell), None
-    graph = build(cell.request) if found.standing == "done" else found.graph
+    graph = build(cell.request) if found.status == "done" else found.graph
     if found.missing:
         # All inputs of the first are there.
         stage = next(iter(found.missing.values()))
@@ -268,13 +268,13 @@ def explain_cell(cell: GridCell, build: Build, store: StageStore) -> dict[str, A
             "name": stage.name,
             "of": stage.title.removeprefix(stage.name).strip(": ").removeprefix("of "),
             "key": stage.key,
-            "there": found.standing == "done" if stage.name == RESULT else store.contains(stage.name, stage.key),
+            "there": found.status == "done" if stage.name == RESULT else store.contains(stage.name, stage.key),
         }
         # Without its data, or where it is impossible, it has no stages.
         for stage in (graph.stages.values() if graph is not None else ())
     ]
     return {
-        **{name: getattr(found, name) for name in ("standing", "reason", "hint")},
+        **{name: getattr(found, name) for name in ("status", "reason", "hint")},
         "name": cell.name,
         "result": str(found.result) if found.result else None,
         "steps": steps,

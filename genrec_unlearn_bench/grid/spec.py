@@ -19,7 +19,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 from yaml.constructor import ConstructorError
 
-from genrec_unlearn_bench.config import StrictModel, plain_yaml, told
+from genrec_unlearn_bench.config import StrictModel, plain_yaml, validation_error
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
 from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
@@ -49,7 +49,7 @@ def expanded(value: Any, info: ValidationInfo) -> Any:
     try:
         return info.context.expand(info.field_name, value) if info.context is not None else value
     except BenchError as fault:
-        raise told(fault) from None
+        raise validation_error(fault) from None
 
 
 def seeds(value: Any) -> Any:
@@ -58,10 +58,10 @@ def seeds(value: Any) -> Any:
     if found is None:
         if type(value) is int and value >= 0:
             return value
-        raise told(f"a seed or a range such as 0:5 is expected (got {value!r})")
+        raise validation_error(f"a seed or a range such as 0:5 is expected (got {value!r})")
     within = range(int(found[1]), int(found[2]))
     if not 0 < len(within) <= MAX_SEEDS:
-        raise told(f"the range {value!r} holds {f'more than {MAX_SEEDS}' if within else 'no'} seeds")
+        raise validation_error(f"the range {value!r} holds {f'more than {MAX_SEEDS}' if within else 'no'} seeds")
     return tuple(within)
 
 
@@ -72,7 +72,7 @@ def _on_axes(where: dict[str, tuple[Any, ...]], info: ValidationInfo) -> dict[st
     try:
         return {axis: once(tuple(info.context.matched(axis, each)) for each in where[axis]) for axis in where}
     except BenchError as fault:
-        raise told(fault) from None
+        raise validation_error(fault) from None
 
 
 def _beside(place: str | None, info: ValidationInfo) -> str | None:
@@ -193,7 +193,7 @@ class Vary(StrictModel):
             head, _, tail = name.partition(".")
             if not (head in FIELD_SETS and tail) and name not in VARIED_SETTINGS:
                 known = [*(f"{each}.{tail or 'FIELD'}" for each in FIELD_SETS), *VARIED_SETTINGS]
-                raise told(UnknownName("field", name, known))
+                raise validation_error(UnknownName("field", name, known))
         return fields
 
 

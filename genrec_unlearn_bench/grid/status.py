@@ -224,9 +224,9 @@ def collect(grid: str, cells: Sequence[PlannedCell], sweep: SweepFolder, out: Pa
 
 
 def _looked_at(planned: PlannedCell, states: Mapping[str, tuple[str, str]]) -> CollectedCell:
-    name, unknown = planned.cell.name, (planned.standing, planned.reason)
+    name, unknown = planned.cell.name, (planned.status, planned.reason)
     if planned.result is None:
-        state, reason = states.get(name, unknown) if planned.standing == "missing" else unknown
+        state, reason = states.get(name, unknown) if planned.status == "missing" else unknown
         return CollectedCell.model_validate({"cell": name, "state": state, "reason": reason})
     try:
         record = read_record(planned.result)

@@ -60,8 +60,8 @@ def to_user_error(fault: BaseException) -> BenchError:
 
 def is_out_of_memory(fault: BaseException) -> bool:
     """Whether a fault says that memory ran out."""
-    told = isinstance(fault, RuntimeError | OSError | ImportError | SystemError)
-    return isinstance(fault, MemoryError) or (told and any(sign in str(fault).lower() for sign in _SIGNS))
+    possible = isinstance(fault, RuntimeError | OSError | ImportError | SystemError)
+    return isinstance(fault, MemoryError) or (possible and any(sign in str(fault).lower() for sign in _SIGNS))
 
 
 @contextmanager

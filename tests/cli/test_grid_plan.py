@@ -67,14 +67,14 @@ def test_as_json_every_cell_has_its_standing(world: Path) -> None:
     told = json.loads(called(world, "--json").stdout)
     assert told["counts"] == {"done": 4, "missing": 12, "impossible": 0}
     assert len(told["cells"]) == 16
-    assert told["cells"][0]["standing"] == "done"
+    assert told["cells"][0]["status"] == "done"
     assert told["cells"][0]["result"].startswith(str(world / "results"))
     assert {stage["until"] for stage in told["shared"]} == {"sids", "original", "retrain"}
-    assert len(json.loads(called(world, "--json", "--standing", "done").stdout)["cells"]) == 4
+    assert len(json.loads(called(world, "--json", "--status", "done").stdout)["cells"]) == 4
 
 
 def test_cells_are_listed_by_standing(world: Path) -> None:
-    shown = called(world, "--standing", "done")
+    shown = called(world, "--status", "done")
     listed = [line for line in shown.stdout.splitlines() if line.startswith("done ")]
     assert len(listed) == 4
 
@@ -84,14 +84,14 @@ def test_one_cell_is_explained(world: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "missing: not made yet: sids" in shown.stdout
     assert "seed: 0 then, 1 now" in shown.stdout
-    assert json.loads(called(world, "--explain", "tiger npo seed0", "--json").stdout)["standing"] == "done"
+    assert json.loads(called(world, "--explain", "tiger npo seed0", "--json").stdout)["status"] == "done"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--explain", "demo-brand/tiger/npoo/default-core-default-seed0"], "did you mean"),
-        (["--standing", "finished"], "unknown standing"),
+        (["--status", "finished"], "unknown status"),
     ],
 )
 def test_a_wrong_call_is_refused(world: Path, words: list[str], told: str) -> None:

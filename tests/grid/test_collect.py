@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.grid.expand import GridCell
-from genrec_unlearn_bench.grid.plan import Plan, PlannedCell, Standing
+from genrec_unlearn_bench.grid.plan import CellStatus, Plan, PlannedCell
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, SweepFacts, SweepFolder
 from genrec_unlearn_bench.grid.status import FILE, Collected, collect
@@ -23,9 +23,9 @@ PUBLISHED = Path(__file__).parents[2] / "leaderboard" / "results"
 ROWS = ("original", "retrain", "filter")
 
 
-def planned(name: str, standing: Standing = "missing", **more: object) -> PlannedCell:
+def planned(name: str, status: CellStatus = "missing", **more: object) -> PlannedCell:
     request = RunRequest(task="demo-brand", method="filter")
-    return PlannedCell(GridCell(name=name, request=request), standing, **more)  # type: ignore[arg-type]
+    return PlannedCell(GridCell(name=name, request=request), status, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_a_result_made_from_something_else_is_not_done_and_the_difference_is_exp
     newer = LightBuilder(versions={"retrain": 2})
     assert plan(cells, tmp_path / "cache", newer).counts["missing"] == 2
     explained = explain_cell(cells[1], newer, StageStore(tmp_path / "cache"))
-    assert (explained["standing"], explained["reason"]) == ("missing", "not made yet: retrain")
+    assert (explained["status"], explained["reason"]) == ("missing", "not made yet: retrain")
     assert explained["difference"] is not None
     assert explained["difference"]["fields"] == ("version: 1 then, 2 now",)
     assert not next(step for step in explained["steps"] if step["name"] == "retrain")["there"]
@@ -139,7 +139,7 @@ def test_an_incomplete_result_is_not_done(tmp_path: Path, damage: str) -> None:
     else:
         (folder / "per_user.parquet").write_bytes(b"")
     (cell,) = plan(cells, tmp_path / "cache").cells
-    assert cell.standing == "missing"
+    assert cell.status == "missing"
     assert cell.reason == "not made yet: result"
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_manifest_never_ends_a_plan(tmp_path: Path) -> None:
         path.write_text("]")
     found = plan(cells, tmp_path / "cache")
     assert found.counts == {"done": 2, "missing": 1, "impossible": 0}
-    assert explain_cell(cells[2], LightBuilder(), StageStore(tmp_path / "cache"))["standing"] == "missing"
+    assert explain_cell(cells[2], LightBuilder(), StageStore(tmp_path / "cache"))["status"] == "missing"
 
 
 def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,10 +172,10 @@ def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, mo
     cells[0].axes["dataset"] = "sports"  # type: ignore[index]
     monkeypatch.setenv("GENREC_UNLEARN_BENCH_OFFLINE", "1")
     (cell,) = make_plan(cells, build, StageStore(tmp_path), Progress()).cells
-    assert (cell.standing, cell.hint) == ("impossible", "download them")
+    assert (cell.status, cell.hint) == ("impossible", "download them")
     monkeypatch.setattr("genrec_unlearn_bench.grid.plan.can_download", lambda *_: True)
     (cell,) = make_plan(cells, build, StageStore(tmp_path), Progress()).cells
-    assert (cell.standing, cell.reason) == ("missing", "the dataset's files are to be downloaded")
+    assert (cell.status, cell.reason) == ("missing", "the dataset's files are to be downloaded")
     assert [job.name for job in Plan((cell,)).jobs] == [cell.cell.name]
 
 
