@@ -53,7 +53,6 @@ bench data prepare demo
 bench data info demo
 bench data import my-shop --name my-shop
 bench data import reviews --name shop --k-core 5 --split global-time
-bench data import ratings --name ratings --format table --map ratings.yaml
 bench data export --task demo-brand --out demo-brand
 bench data sids --task demo-brand
 bench method new my-method --out ~/my-methods

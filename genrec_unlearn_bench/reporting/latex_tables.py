@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
 from genrec_unlearn_bench.reporting.sentences import latex_notes
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
-from genrec_unlearn_bench.reporting.tables import Column, Entry, Line, Section, Table
+from genrec_unlearn_bench.reporting.tables import UNITS, Column, Entry, Line, Section, Table
 
 Item = TypeVar("Item")
 
@@ -43,7 +43,6 @@ FORMAT = r"r@{\,}r@{}l"
 _SIGNS = {Verdict.BETTER: "+", Verdict.WORSE: "-"}
 _FONTS = {Mark.BEST: r"\gubbest{%s}", Mark.SECOND: r"\gubsecond{%s}", Mark.PLAIN: "%s"}
 _ARROWS = {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "→0": r"$\rightarrow 0$", "": ""}
-_UNITS = {"seconds": "s", "MiB": "MiB"}
 
 
 @cache
@@ -190,8 +189,7 @@ def _title_lines(column: Column) -> list[str]:
     title = column.title
     if title.casefold() == column.head.casefold():
         return [""]
-    unit = _UNITS.get(column.measure.spec.unit)
-    title = shorten(f"{title} ({unit})" if unit else title)
+    title = shorten(f"{title} {UNITS.get(column.measure.spec.unit, '')}".rstrip())
     spaces = [place for place, character in enumerate(title) if character == " "]
     if len(title) <= TITLE_WIDTH or not spaces:
         return [title]
