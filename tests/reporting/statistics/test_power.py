@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
+from docs.statistics.power import level_beside
 from genrec_unlearn_bench.errors import UsageError
-from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, paired_tests, smallest_p
+from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, holm, paired_tests, smallest_p
 from genrec_unlearn_bench.seeding import numpy_generator
 from tests.reporting.statistics.null_worlds import band
 
@@ -50,3 +51,13 @@ def test_a_difference_that_all_seeds_agree_on_has_the_sign_flips_limit() -> None
     """The t-test itself has no least p, its fallback without spread has."""
     found = paired_tests(np.full((1, 5), 0.2))
     assert found.p[0] == smallest_p(5, sign_flip=True)
+
+
+def test_the_level_of_one_more_test_of_a_family_is_that_of_holm() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        others = rng.uniform(0.0, 0.1, size=rng.integers(1, 12)) ** 2
+        level = level_beside(others)
+        p = np.array([0.5 * level, 0.999 * level, 1.001 * level, rng.uniform(0.0, 0.05)])
+        found = [holm(np.append(others, one))[-1] <= 0.05 for one in p]
+        assert found == (p <= level).tolist()
