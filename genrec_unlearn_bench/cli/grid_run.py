@@ -185,8 +185,9 @@ def _summary(plan: Plan, jobs: Sequence[Job]) -> str:
 
 def _job_list(plan: Plan, jobs: Sequence[Job]) -> Output:
     lines = [_summary(plan, jobs)]
+    numbers = {job.name: number for number, job in enumerate(jobs, start=1)}
     for number, job in enumerate(jobs, start=1):
-        needs = f"  (after {', '.join(job.needs)})" if job.needs else ""
+        needs = f"  (after {', '.join(str(numbers[need]) for need in job.needs)})" if job.needs else ""
         lines.append(f"{number:5}  {job.name}{needs}")
     return Output({"cells": plan.counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
 

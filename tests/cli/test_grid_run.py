@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,11 @@ def test_a_dry_run_shows_the_jobs_and_runs_none(tmp_path: Path, light: Light) ->
     shown = call(tmp_path, "--dry-run")
     assert shown.exit_code == 0
     assert "3 cells: 3 missing; " in shown.stdout
+    numbers = [int(line.split()[0]) for line in shown.stdout.splitlines()[1:]]
+    after = re.findall(r"\(after ([\d, ]+)\)$", shown.stdout, re.MULTILINE)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert "(after " in shown.stdout
+    assert {int(one) for part in after for one in part.split(", ")} <= set(numbers)
     listed = json.loads(call(tmp_path, "--dry-run", "--json").stdout)
     methods = [job["request"]["method"] for job in listed["jobs"] if job["until"] == "result"]
     assert methods == ["popularity", "filter", "tracer"]
