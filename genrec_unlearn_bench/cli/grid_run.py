@@ -184,11 +184,10 @@ def _summary(plan: Plan, jobs: Sequence[Job]) -> str:
 
 
 def _job_list(plan: Plan, jobs: Sequence[Job]) -> Output:
+    numbers = {job.name: str(number) for number, job in enumerate(jobs, start=1)}
+    after = {job.name: ", ".join(numbers[need] for need in job.needs) for job in jobs}
     lines = [_summary(plan, jobs)]
-    numbers = {job.name: number for number, job in enumerate(jobs, start=1)}
-    for number, job in enumerate(jobs, start=1):
-        needs = f"  (after {', '.join(str(numbers[need]) for need in job.needs)})" if job.needs else ""
-        lines.append(f"{number:5}  {job.name}{needs}")
+    lines += [f"{numbers[job]:>5}  {job}" + (f"  (after {needs})" if needs else "") for job, needs in after.items()]
     return Output({"cells": plan.counts, "jobs": [job.model_dump(mode="json") for job in jobs]}, lines)
 
 
