@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from docs.statistics.power import level_beside
+from docs.planted.report import filled
+from docs.statistics.power import PAGE, level_beside, table
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.reporting.statistics.paired import detectable_difference, holm, paired_tests, smallest_p
 from genrec_unlearn_bench.seeding import numpy_generator
@@ -61,3 +62,8 @@ def test_the_level_of_one_more_test_of_a_family_is_that_of_holm() -> None:
         p = np.array([0.5 * level, 0.999 * level, 1.001 * level, rng.uniform(0.0, 0.05)])
         found = [holm(np.append(others, one))[-1] <= 0.05 for one in p]
         assert found == (p <= level).tolist()
+
+
+def test_the_page_shows_the_published_power() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, {"power": table()}) == page
