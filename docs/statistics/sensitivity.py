@@ -1,15 +1,15 @@
 """What the published findings owe to two measures and one rule: other measures of the same records, other floors.
 
-``python -m docs.statistics.sensitivity RESULTS``, from the repository's root, writes sensitivity.csv and floors.csv
-beside this file. RESULTS is a folder of whole records, as `bench grid run reference-cpu` leaves them: published ones
-are without target items. Rows of sensitivity.csv whose block is not in RESULTS stay as they are. Chosen after the
-primary measures had been seen (a reviewer asked), so exploratory.
+``python -m docs.statistics.sensitivity DATA``, from the repository's root, writes sensitivity.csv and floors.csv
+beside this file, from the published results. Their tables are without target items, which come from the datasets'
+files in DATA (``bench run --data-dir``). Chosen after the primary measures had been seen (a reviewer asked), so
+exploratory.
 
 Retain NDCG@10 of every row against the original, retrain and filter: as it is tested, without the test's most frequent
 target, and as the mean over target items instead of rows. Forgetting in the original IDs against the original,
 retain-only and random-reassign: CR@10 counts ten places in each list, HR@50 the target in a longer one. Paired t over
-seeds, Holm over the methods of a block (task and backbone) within one measure and one comparison; a block of one seed
-has means and differences alone.
+seeds, Holm over the methods of a block (task and backbone) within one measure and one comparison, references left out
+as in the tables; a block of one seed has means and differences alone.
 
 Floors: what the tuning rule takes from the published trials if a method must keep another share of retain and
 retain-near NDCG@10 on validation, and its default configuration, the first trial. Validation numbers of one seed.
@@ -25,7 +25,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from genrec_unlearn_bench.api import load_task
 from genrec_unlearn_bench.evaluation.ranking import gain
 from genrec_unlearn_bench.pipeline.results import PER_USER, RECORD, read_record
 from genrec_unlearn_bench.reporting.statistics.equivalence import margin, tosts
@@ -33,6 +35,7 @@ from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests
 from genrec_unlearn_bench.tuning import rule
 from genrec_unlearn_bench.tuning.choice import read_choice
 
+RESULTS = Path("leaderboard/results")
 TUNED = Path("leaderboard/tuned")
 REFERENCES = ("original", "retrain", "popularity", "sasrec", "filter", "filter-history")
 RETAIN = ("retain NDCG@10", "retain NDCG@10 without the most frequent target", "retain NDCG@10 over target items")
@@ -41,10 +44,11 @@ FLOORS = ((0.90, 0.80), (0.95, 0.90), (0.97, 0.90), (0.99, 0.90))
 """Shares of retain and retain-near NDCG@10 to be kept; the protocol's are .97 and .90."""
 
 
-def measures(table: pd.DataFrame) -> dict[str, float]:
+def measures(table: pd.DataFrame, targets: NDArray[np.intp]) -> dict[str, float]:
+    """Measures of one per-user table; ``targets``: items of the retain examples, as the task's split has them."""
     retain = table.query("group == 'retain' and beam == 10")
-    gains = pd.Series(gain(retain["rank"].to_numpy(), 10), retain["target"].to_numpy())
-    frequent = retain["target"].mode()[0]
+    gains = pd.Series(gain(retain["rank"].to_numpy(), 10), targets[retain["example"]])
+    frequent = gains.index.to_series().mode().iloc[0]
     means = (gains.mean(), gains[gains.index != frequent].mean(), gains.groupby(level=0).mean().mean())
     forget = table.query("group == 'forget'")
     ten, fifty = forget.query("beam == 10"), forget.query("beam == 50")
@@ -56,14 +60,14 @@ def measures(table: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def block(folder: Path) -> dict[str, pd.DataFrame]:
+def block(folder: Path, targets: NDArray[np.intp]) -> dict[str, pd.DataFrame]:
     """Row -> measures by seed, of the rows of the suite core that have all seeds of the original."""
     found: dict[str, dict[int, dict[str, float]]] = {}
     for place in (path.parent for path in sorted(folder.rglob(RECORD))):
         cell = read_record(place).cell
         if cell.suite != "core":  # other trainings, without the held-out pairs
             continue
-        found.setdefault(cell.method, {})[cell.seed] = measures(pd.read_parquet(place / PER_USER))
+        found.setdefault(cell.method, {})[cell.seed] = measures(pd.read_parquet(place / PER_USER), targets)
     tables = {row: pd.DataFrame.from_dict(seeds, orient="index").sort_index() for row, seeds in found.items()}
     return {row: table for row, table in tables.items() if table.index.equals(tables["original"].index)}
 
@@ -79,10 +83,11 @@ def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any,
         for base in ("original", *others):
             compared = [row for row in methods if row != base]
             differences = np.stack([(rows[row][measure] - rows[base][measure]).to_numpy() for row in compared])
-            tests = paired_tests(differences)
+            tests, family = paired_tests(differences), np.array([row != "random-reassign" for row in compared])
             limit = margin(rows["retrain"][measure].to_numpy()) if base == "retrain" else None
             equal = [one.verdict if limit else "" for one in tosts(differences, limit)]
-            other, corrected = rows[base][measure].mean(), holm(tests.p)
+            other, corrected = rows[base][measure].mean(), np.full(len(compared), np.nan)
+            corrected[family] = holm(tests.p[family])
             for place, row in enumerate(compared):
                 mean, by = rows[row][measure].mean(), differences[place].mean()
                 numbers = [shown(number) for number in (by, tests.low[place], tests.high[place])]
@@ -122,32 +127,17 @@ def write(name: str, heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) ->
         csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 
 
-def main(results: Path) -> None:
-    with Path(__file__).with_name("sensitivity.csv").open(encoding="utf-8", newline="") as file:
-        before = [tuple(row) for row in csv.reader(file)][1:]
+def main(data: Path) -> None:
     found: list[tuple[Any, ...]] = []
-    for folder in sorted(results.glob("*/*")):
-        if (folder / "original").is_dir() and (folder / "random-reassign").is_dir():
-            rows = block(folder)
-            if "retain-only" in rows:
-                found += list(comparisons(f"{folder.parent.name} {folder.name}", rows))
-    made = {row[0] for row in found}
-    found = sorted([*(row for row in before if row[0] not in made), *found], key=lambda row: str(row[0]))
+    for task in sorted({path.parent.name for path in RESULTS.glob("*/*/")} - {"demo-brand"}):
+        targets = load_task(task, data_dir=data).split.test.retain.targets
+        for folder in sorted((RESULTS / task).iterdir()):
+            found += comparisons(f"{task} {folder.name}", block(folder, targets))
     heads = (
-        "block",
-        "seeds",
-        "measure",
-        "row",
-        "mean",
-        "against",
-        "its mean",
-        "difference",
-        "low",
-        "high",
-        "percent",
-        "p",
+        *("block", "seeds", "measure", "row", "mean", "against", "its mean", "difference", "low", "high", "percent"),
+        *("p", "p holm", "equivalence"),
     )
-    write("sensitivity.csv", (*heads, "p holm", "equivalence"), found)
+    write("sensitivity.csv", heads, found)
     heads = ("task", "backbone", "method", "retain floor", "retain-near floor", "trial", "forget HR@10", "kept")
     write("floors.csv", heads, floors())
 

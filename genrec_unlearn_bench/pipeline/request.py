@@ -87,9 +87,9 @@ class RunRequest(StrictModel):
         """The command line that repeats this run."""
         names = ("backbone", "seed", "scale", "suite", "data_dir", "sids", "encoder", "device", "threads")
         more = ("oracle_seeds", "sasrec", "measure", "ruleset", "tuned_dir", "requests", "shadows")
-        return shlex.join(self.words("run", *names, *more))
+        return shlex.join(self.arguments("run", *names, *more))
 
-    def words(self, verb: str, *names: str) -> list[str]:
+    def arguments(self, verb: str, *names: str) -> list[str]:
         """A call of ``verb`` with the task, the method, the named fields and all changes of configurations."""
         words = ["bench", verb, "--task", self.task, "--method", self.method]
         for name in names:

@@ -343,7 +343,7 @@ def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> Config
     path = choice_path(request.tuned_dir, task=task, backbone=request.backbone, scale=scale, method=entry.name)
     wanted = request.model_copy(update={"scale": scale})
     names = ("backbone", "scale", "data_dir", "sids", "encoder", "device", "tuned_dir")
-    command = shlex.join(wanted.words("tune", *names))
+    command = shlex.join(wanted.arguments("tune", *names))
     if not path.is_file():
         what = f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}"
         raise UsageError(what, where=str(path), hint=command)

@@ -83,7 +83,7 @@ def tune(
             progress.info(f"trial {number}/{len(configs)}: {changes or 'the default'}")
             found.append(_try(config, cells, starts, context))
         manifest = context.load(starts[0].data["task"]).manifest
-    words = resolved.request.words("tune", "backbone", "scale", "data_dir", "sids", "encoder", "device", "threads")
+    words = resolved.request.arguments("tune", "backbone", "scale", "data_dir", "sids", "encoder", "device", "threads")
     words += [word for seed in seeds for word in ("--seed", str(seed))]
     command = shlex.join([*words, "--trials", str(limit)])
     return _tuned(resolved, [start.measured for start in starts], found, space, manifest, command)

@@ -32,7 +32,7 @@ from genrec_unlearn_bench.reporting.analysis import BlockAnalysis, Cell, Mark
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Table, decimals
@@ -54,7 +54,7 @@ KEY_DIGITS = 10
 
 
 def render_json(
-    tables: Sequence[Table], *, across: Sequence[Across] = (), reported: Sequence[Beside] | None = None
+    tables: Sequence[Table], *, across: Sequence[Across] = (), reported: Sequence[ReportedComparison] | None = None
 ) -> str:
     """The document as text; ends with a line break. Infinities and NaN do not occur."""
     return to_json(document(tables, across=across, reported=reported), indent=1).decode() + "\n"
@@ -64,7 +64,7 @@ def document(
     tables: Sequence[Table],
     *,
     across: Sequence[Across] = (),
-    reported: Sequence[Beside] | None = None,
+    reported: Sequence[ReportedComparison] | None = None,
     brief: bool = False,
 ) -> dict[str, Any]:
     """The document of some tables of one protocol, of one layout or of several.
@@ -95,7 +95,7 @@ def document(
         "blocks": [_block(found, protocol, brief=brief) for _, found in sorted(layouts.items())],
         "across": rounded([_across(each) for each in across]),
         "reported": rounded([asdict(each) for each in reported]) if reported is not None else None,
-        "reported_notes": list(beside_notes(reported)) if reported else [],
+        "reported_notes": list(reported_notes(reported)) if reported else [],
         "left_out": tables[0].analysis.board.left_out,
     }
 

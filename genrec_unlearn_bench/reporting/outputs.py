@@ -21,7 +21,7 @@ from genrec_unlearn_bench.reporting.html_page import render_html
 from genrec_unlearn_bench.reporting.latex_tables import render_latex
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph
 from genrec_unlearn_bench.reporting.protocol import Layout, StatisticsProtocol, layouts, statistics_protocol
-from genrec_unlearn_bench.reporting.reported import Beside, beside
+from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_comparisons
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import Selection, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
@@ -58,7 +58,7 @@ class Report:
     board: Board
     tables: tuple[Table, ...]
     across: tuple[Across, ...]
-    reported: tuple[Beside, ...] | None
+    reported: tuple[ReportedComparison, ...] | None
     """Published numbers beside ours, in terminal, markdown and JSON; None where they were not requested."""
     baseline: str | None
 
@@ -95,7 +95,7 @@ def make_report(
             f"the layout {layout.name!r} shows {' and '.join(shown) or 'nothing'}, and no result is of that sort",
             hint="take another --layout, or run what it shows",
         )
-    compared, published = across(tables[0].analysis), beside(tables) if compare_reported else None
+    compared, published = across(tables[0].analysis), reported_comparisons(tables) if compare_reported else None
     return Report(board, tables, compared, published, baseline)
 
 

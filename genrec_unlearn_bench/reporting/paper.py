@@ -21,7 +21,7 @@ from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.reporting.across import across as compare_across
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.latex_text import shorten
-from genrec_unlearn_bench.reporting.sentences import Cited, Facts, amount, facts, in_latex, sentences
+from genrec_unlearn_bench.reporting.sentences import Cited, ReportText, amount, in_latex, report_text, sentences
 from genrec_unlearn_bench.reporting.statistics.equivalence import LEVEL
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
 from genrec_unlearn_bench.reporting.statistics.paired import smallest_p
@@ -98,7 +98,7 @@ def references() -> Mapping[str, tuple[BibEntry, ...]]:
 
 def bibliography(tables: Sequence[Table]) -> Bibliography:
     """Entries for everything that ships and is in some tables; variants cite their method."""
-    known, variant_of, found = references(), variants(), facts(tables)
+    known, variant_of, found = references(), variants(), report_text(tables)
     datasets = {name: spec.dataset for name, spec in tasks().items()}
     names = [*ALWAYS]
     names += ["statistics:sign-flip"] * (found.seeds[1] >= found.protocol.sign_flip_from)
@@ -122,10 +122,10 @@ def statistics_paragraph(tables: Sequence[Table]) -> str:
 
 def statistics_sentences(tables: Sequence[Table]) -> tuple[str, ...]:
     """Its sentences, with citations."""
-    return sentences("statistics.txt", **_context(tables, facts(tables), bibliography(tables)))
+    return sentences("statistics.txt", **_context(tables, report_text(tables), bibliography(tables)))
 
 
-def _context(tables: Sequence[Table], found: Facts, books: Bibliography) -> dict[str, Any]:
+def _context(tables: Sequence[Table], found: ReportText, books: Bibliography) -> dict[str, Any]:
     rows = [row for block in found.blocks for row in block.block.rows]
     owners = {
         "method": {row.label: row.method for row in rows},

@@ -74,7 +74,7 @@ def reported() -> tuple[ReportedCell, ...]:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ReportedComparison:
     """One reported number and ours, where there is one.
 
     Attributes:
@@ -104,7 +104,7 @@ class Beside:
         return self.method, self.title, reported, _mean(self.ours, self.ours_sd, self.decimals)
 
 
-def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
+def reported_comparisons(tables: Sequence[Table]) -> tuple[ReportedComparison, ...]:
     """Every reported number of a task and backbone in the tables whose measure is a column there.
 
     Ours is the row whose label is the method's name; other configurations of a method have other labels. What is
@@ -119,13 +119,13 @@ def beside(tables: Sequence[Table]) -> tuple[Beside, ...]:
                 if (cell.task, cell.backbone) != (key.task, key.backbone) or cell.measure not in shown or key.regime:
                     continue
                 ours = block.cells.get((cell.method, cell.measure))
-                own = (ours.mean, ours.sd, ours.n) if ours else (None, None, 0)
+                own = (*((ours.mean, ours.sd, ours.n) if ours else (None, None, 0)), decimals(cell.measure.spec))
                 names = (key.title, cell.task, cell.backbone, cell.method, cell.measure.text, cell.measure.title)
-                out.append(Beside(*names, cell.value, cell.sd, cell.broken, *own, decimals(cell.measure.spec)))
+                out.append(ReportedComparison(*names, cell.value, cell.sd, cell.broken, *own))
     return tuple(out)
 
 
-def beside_notes(found: Sequence[Beside]) -> tuple[str, ...]:
+def reported_notes(found: Sequence[ReportedComparison]) -> tuple[str, ...]:
     """Notes below the numbers; where there are none, that there is nothing to show."""
     if not found:
         return ("The paper reports nothing for these tasks, backbones and measures.", *NOTES)

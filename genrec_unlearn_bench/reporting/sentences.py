@@ -54,7 +54,7 @@ class Underpowered(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class ReportText:
     """Counts over blocks (task × backbone); everything about tests is of the primary measures."""
 
     protocol: StatisticsProtocol
@@ -85,12 +85,12 @@ class Facts:
         return min(counts), max(counts)
 
     @property
-    def against(self) -> Span | None:
+    def baseline_family(self) -> Span | None:
         """Smallest and largest family against the baseline; None where there was no test."""
         return _span(block.against_baseline for block in self.blocks if block.against_baseline)
 
     @property
-    def pairs(self) -> Span | None:
+    def pairs_family(self) -> Span | None:
         """Smallest and largest family of all pairs."""
         return _span(block.pairs for block in self.blocks if block.pairs)
 
@@ -199,12 +199,12 @@ class Facts:
         return [found for measure in self.primary for found in self._cells(measure)]
 
 
-def facts(tables: Sequence[Table]) -> Facts:
+def report_text(tables: Sequence[Table]) -> ReportText:
     """The facts of tables of one protocol; a block that several of them show counts once."""
     blocks = {id(block): block for table in tables for block in table.blocks}
     lines = [line for table in tables for section in table.sections for line in section.lines]
     entries = tuple(entry for line in lines for entry in line.entries)
-    return Facts(tables[0].protocol, tuple(blocks.values()), entries, frozenset(line.label for line in lines))
+    return ReportText(tables[0].protocol, tuple(blocks.values()), entries, frozenset(line.label for line in lines))
 
 
 def _span(values: Iterable[float]) -> Span | None:
@@ -254,7 +254,7 @@ def latex_notes(table: Table) -> tuple[str, ...]:
 
 
 def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) -> dict[str, Any]:
-    found = facts([table])
+    found = report_text([table])
 
     def name(kind: str, text: str) -> str:
         return shorten(_TITLES[kind](text)) if brief else text

@@ -12,7 +12,7 @@ from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.board import Row
 from genrec_unlearn_bench.reporting.document import SCHEMA_VERSION, document, render_json, role_of
 from genrec_unlearn_bench.reporting.protocol import layouts
-from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.reported import reported_comparisons
 from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import six
 from tests.reporting.boards import make_records, make_synthetic_tables
@@ -34,17 +34,19 @@ def every_number(content: object) -> list[float]:
 
 def test_golden_file() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("industrial-brand",), backbones=("letter",)))
-    text = render_json(tables, across=across(tables[0].analysis), reported=beside(tables))
+    text = render_json(tables, across=across(tables[0].analysis), reported=reported_comparisons(tables))
     assert text == golden(text, "json-main.json")
 
 
 @pytest.mark.parametrize("layout", list(layouts(1)))
 def test_it_is_plain_json_with_six_digits(layout: str) -> None:
     tables = make_synthetic_tables(layout)
-    text = render_json(tables, across=across(tables[0].analysis), reported=beside(tables))
+    text = render_json(tables, across=across(tables[0].analysis), reported=reported_comparisons(tables))
     found = json.loads(text, parse_constant=refuse)
     assert found["schema_version"] == SCHEMA_VERSION == 2
-    assert found == json.loads(json.dumps(document(tables, across=across(tables[0].analysis), reported=beside(tables))))
+    assert found == json.loads(
+        json.dumps(document(tables, across=across(tables[0].analysis), reported=reported_comparisons(tables)))
+    )
     assert all(number == six(number) for number in every_number(found))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.reporting.reported import NOTES, beside, beside_notes, reported
+from genrec_unlearn_bench.reporting.reported import NOTES, reported, reported_comparisons, reported_notes
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.planting import measure
 
@@ -110,7 +110,7 @@ def test_the_notes_say_whose_numbers_these_are_and_what_is_wrong_with_them() -> 
 
 def test_ours_stand_beside_where_we_have_them() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("industrial-brand",), backbones=("tiger",)))
-    found = beside(tables)
+    found = reported_comparisons(tables)
     # Eight methods in the paper, five columns in the table.
     assert len(found) == 40
     own = {(pair.method, pair.measure): pair for pair in found}
@@ -120,10 +120,10 @@ def test_ours_stand_beside_where_we_have_them() -> None:
     assert pair.reported == 0.087
     assert own["elm", "forget:hr@10/10"].ours is None
     assert own["original", "forget:hr@10/10"].texts[2].endswith(" !")
-    assert f"{sum(bool(p.broken) for p in found)} of the 40" in beside_notes(found)[0]
+    assert f"{sum(bool(p.broken) for p in found)} of the 40" in reported_notes(found)[0]
 
 
 def test_what_the_paper_does_not_report_is_said() -> None:
     tables = make_synthetic_tables("main", make_records(tasks=("steam-brand",), backbones=("tiger",)))
-    assert beside(tables) == ()
-    assert "nothing" in beside_notes(())[0]
+    assert reported_comparisons(tables) == ()
+    assert "nothing" in reported_notes(())[0]

@@ -6,7 +6,7 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.analysis import analyse
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
-from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.reported import reported_comparisons
 from tests.reporting.boards import make_records, make_results, make_synthetic_board, make_synthetic_tables
 from tests.reporting.planting import FORGET
 
@@ -50,6 +50,6 @@ def test_methods_are_not_compared_over_both() -> None:
 
 
 def test_what_a_paper_reports_of_one_request_stands_beside_no_stream() -> None:
-    once, both = (beside(make_synthetic_tables("main", records)) for records in (ONCE, [*ONCE, *TURNS]))
+    once, both = (reported_comparisons(make_synthetic_tables("main", records)) for records in (ONCE, [*ONCE, *TURNS]))
     assert once
     assert [pair.block for pair in both] == [pair.block for pair in once]

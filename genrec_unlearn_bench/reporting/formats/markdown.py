@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
-from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_notes
 from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Line, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import markdown_text
@@ -16,7 +16,7 @@ def render_markdown(
     tables: Sequence[Table],
     *,
     across: Sequence[Across] = (),
-    reported: Sequence[Beside] | None = None,
+    reported: Sequence[ReportedComparison] | None = None,
     figures: bool = False,
 ) -> str:
     """Every table with what has to be said below it; ends with one line break.
@@ -71,11 +71,11 @@ def _across(each: Across, *, figures: bool) -> Iterable[str]:
         yield _list(each.notes)
 
 
-def _reported(found: Sequence[Beside]) -> Iterable[str]:
+def _reported(found: Sequence[ReportedComparison]) -> Iterable[str]:
     if found:
         rows = [[markdown_text(part) for part in (pair.block, *pair.texts)] for pair in found]
         yield _grid(["block", "method", "measure", "reported", "ours"], rows, left=3)
-    yield _list(beside_notes(found))
+    yield _list(reported_notes(found))
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

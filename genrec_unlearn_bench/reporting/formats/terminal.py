@@ -10,7 +10,7 @@ from rich.text import Text
 from genrec_unlearn_bench.reporting.across import Across
 from genrec_unlearn_bench.reporting.analysis import Mark
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid, plain_grid, print_sentences
-from genrec_unlearn_bench.reporting.reported import Beside, beside_notes
+from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_notes
 from genrec_unlearn_bench.reporting.sentences import notes
 from genrec_unlearn_bench.reporting.tables import Section, Shown, Table, show
 from genrec_unlearn_bench.reporting.wording import bare, visible
@@ -24,7 +24,7 @@ def draw(
     tables: Sequence[Table],
     *,
     across: Sequence[Across] = (),
-    reported: Sequence[Beside] | None = None,
+    reported: Sequence[ReportedComparison] | None = None,
 ) -> None:
     """Print every table with what has to be said below it.
 
@@ -54,7 +54,7 @@ def draw(
         if reported:
             rows = [(f"{pair.task} on {pair.backbone}", *pair.texts) for pair in reported]
             console.print(plain_grid(("", "method", "measure", "reported", "ours"), rows, left=3))
-        print_sentences(console, beside_notes(reported))
+        print_sentences(console, reported_notes(reported))
         console.print()
 
 

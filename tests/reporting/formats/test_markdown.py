@@ -9,7 +9,7 @@ import pytest
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.formats.markdown import render_markdown
 from genrec_unlearn_bench.reporting.protocol import layouts
-from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.reported import reported_comparisons
 from genrec_unlearn_bench.reporting.wording import markdown_text, visible
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
@@ -19,7 +19,7 @@ from tests.reporting.odd_names import ODD, odd_tables
 @pytest.mark.parametrize("layout", list(layouts(1)))
 def test_every_layout_gives_its_golden_file(layout: str) -> None:
     tables = make_synthetic_tables(layout)
-    text = render_markdown(tables, across=across(tables[0].analysis), reported=beside(tables))
+    text = render_markdown(tables, across=across(tables[0].analysis), reported=reported_comparisons(tables))
     assert text == golden(text, f"markdown-{layout}.md")
 
 

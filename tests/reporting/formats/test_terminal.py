@@ -9,7 +9,7 @@ from rich.console import Console
 
 from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.formats.terminal import draw
-from genrec_unlearn_bench.reporting.reported import beside
+from genrec_unlearn_bench.reporting.reported import reported_comparisons
 from tests.reporting.boards import make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden, rendered
 from tests.reporting.odd_names import odd_tables
@@ -24,7 +24,7 @@ def drawn(width: int, *, typed: bool) -> str:
 
 def test_golden_file() -> None:
     tables = make_synthetic_tables("main")
-    text = rendered(draw, tables, across=across(tables[0].analysis), reported=beside(tables))
+    text = rendered(draw, tables, across=across(tables[0].analysis), reported=reported_comparisons(tables))
     assert text == golden(text, "terminal-main.txt")
 
 
