@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +12,12 @@ from typer import Option
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import AsJson, stdout
 from genrec_unlearn_bench.config import named, one_of
-from genrec_unlearn_bench.errors import DataMissing, UsageError
+from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import print_line
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reporting.outputs import Report
 
-Every = Annotated[
-    float | None, Option(help="Make the page (html, --out) again every so many seconds; it reloads itself.", min=1.0)
-]
 Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
 
 
@@ -45,7 +40,6 @@ def leaderboard(
     out: Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")] = None,
     standalone: options.Standalone = False,
     bib: Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,
-    every: Every = None,
     open_: Open = False,
     skip_broken: options.SkipBroken = False,
     as_json: AsJson = False,
@@ -59,27 +53,13 @@ def leaderboard(
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
-    if (every or open_) and (formats != ["html"] or out is None):
-        raise UsageError("--every and --open are about a page", hint="add --format html --out DIR")
-    wanted = options.selection(task, backbone, method, ruleset, scale, suite)
+    if open_ and (formats != ["html"] or out is None):
+        raise UsageError("--open shows a page", hint="add --format html --out DIR")
+    wanted, metrics = options.selection(task, backbone, method, ruleset, scale, suite), named(metric)
+    found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     reported = compare is not None
-
-    def report() -> Report:
-        found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
-        return found.report(wanted, layout, named(metric), beam=beam, baseline=baseline, compare_reported=reported)
-
-    while True:
-        try:
-            give(report(), formats, out, standalone=standalone, bib=bib, reload=every, show=open_)
-            open_ = False
-        except DataMissing as fault:
-            # A sweep that has just begun.
-            if every is None:
-                raise
-            print_line(fault.what, stderr=True)
-        if every is None:
-            return
-        time.sleep(every)
+    report = found.report(wanted, layout, metrics, beam=beam, baseline=baseline, compare_reported=reported)
+    give(report, formats, out, standalone=standalone, bib=bib, show=open_)
 
 
 def show_page(results_dir: Path) -> None:
@@ -97,10 +77,9 @@ def give(
     *,
     standalone: bool = False,
     bib: bool = False,
-    reload: float | None = None,
     show: bool = False,
 ) -> None:
-    """Print one format, or write all of them. ``reload``: seconds after which a page reloads itself."""
+    """Print one format, or write all of them; ``show``: the page in a browser as well."""
     from genrec_unlearn_bench.reporting.formats.terminal import draw
     from genrec_unlearn_bench.reporting.outputs import outputs, write_outputs
 
@@ -112,9 +91,6 @@ def give(
         # No line break is added: a redirected file is the one that --out would write.
         print(made[0].content, end="")
         return
-    if reload:
-        tag = f'<head>\n<meta http-equiv="refresh" content="{reload:g}">'
-        made[0] = replace(made[0], content=str(made[0].content).replace("<head>", tag, 1))
     for place in write_outputs(made, out, "--out"):
         print_line(str(place), stderr=show)
         if show and place.suffix == ".html":

@@ -216,28 +216,12 @@ def test_submissions_stand_beside_the_suites_results(
     assert not [label for label in badges if label.startswith("original (")]
 
 
-def test_a_page_is_made_again_and_reloads_itself(
-    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_opens_in_a_browser(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 2:
-            raise KeyboardInterrupt
-
     monkeypatch.setattr("webbrowser.open", shown.append)
-    monkeypatch.setattr("genrec_unlearn_bench.cli.leaderboard.time.sleep", sleep)
-    page = ("--format", "html", "--out", tmp_path / "page", "--every", "30", "--open")
-    assert bench("--results-dir", records, *page).exit_code == 130
-    assert waits == [30.0, 30.0]
+    assert not bench("--results-dir", records, "--format", "html", "--out", tmp_path / "page", "--open").exit_code
     assert shown == [(tmp_path / "page" / "index.html").as_uri()]
-    assert '<meta http-equiv="refresh" content="30">' in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
-
-
-def test_only_a_page_is_made_again(records: Path) -> None:
-    assert "about a page" in told(bench("--results-dir", records, "--every", "30"), 2)
+    assert "shows a page" in told(bench("--results-dir", records, "--open"), 2)
 
 
 def test_the_page_of_a_run_is_written_beside_its_results(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:

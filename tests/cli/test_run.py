@@ -44,7 +44,8 @@ def test_it_ends_with_a_table_and_says_where_the_results_are(root: Path) -> None
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     rows = [line.split()[0] for line in lines if line.startswith((" original", " retrain", " filter", " popularity"))]
-    assert rows == ["original", "retrain", "filter", "popularity"]
+    # Long times widen the table, which then goes on below.
+    assert list(dict.fromkeys(rows)) == ["original", "retrain", "filter", "popularity"]
     folders = sorted(path.parent for path in (root / "results").rglob("result.json"))
     assert len(folders) == 4
     for folder in folders:
