@@ -162,10 +162,12 @@ def test_costs() -> None:
 
 def test_concept_rates_against_retain_examples_alone() -> None:
     tiger = significant(exposed("industrial-brand", "tiger", "retain-only"), "p holm", -1)
-    listed = ["npo", "blur", "grad-diff", "wga", *VARIANTS]
+    listed = ["npo", "blur", "grad-diff", "wga", "influence", "task-vector", *VARIANTS]
+    assert set(tiger.index) == {*listed, "simnpo", "relabel"}
     says(
-        "By it TIGER's `npo`, `blur`, `grad-diff`, `wga`, `tracer` and its variants beat `retain-only` "
-        f"(Holm ≤ {bound(tiger[listed].max())})"
+        "By it TIGER's `npo`, `blur`, `grad-diff`, `wga`, `influence`, `task-vector`, `tracer` and its variants beat "
+        f"`retain-only` (Holm ≤ {bound(tiger[listed].max())}), and `simnpo` and `relabel` "
+        f"(≤ {bound(tiger.max())})"
     )
     mor = significant(exposed("industrial-entangled", "mor", "retain-only"), "p holm", -1)
     assert set(mor.index) == {"npo", "tracer-no-reassignment", "grad-diff", "undial", "wga"}
