@@ -1,7 +1,7 @@
 """The Python API: what ``bench`` does, from a notebook or a script; results are pandas data frames.
 
 ``import genrec_unlearn_bench as bench`` gives these names, and imports what they need when they are first used. The
-command line calls the same functions of the engine. Errors are those of the command line (``errors.BenchError``).
+command line calls the same functions of the engine. Errors are ``errors.BenchError``, as on the command line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pandas as pd
 
 from genrec_unlearn_bench.config import one_of, parse, several
-from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.errors import UsageError, names_arguments
 from genrec_unlearn_bench.listing import KINDS, kind_named, rows_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="type[UnlearningMethod[Any]]")
 
 
+@names_arguments
 def run(
     task: str | Path | TaskSpec,
     method: Method | Sequence[Method],
@@ -98,6 +99,7 @@ def run(
     return results_frame(result_of(done.record, folder=done.folder, root=folder) for done in finished)
 
 
+@names_arguments
 def load_results(
     results_dir: str | Path | Sequence[str | Path] = "results",
     *,
@@ -141,6 +143,7 @@ def load_results(
     return results_frame(load_result_set(folders, **options, filters=filters).results, wide=wide)
 
 
+@names_arguments
 def leaderboard(
     results: Results = None, *, layout: str = "main", baseline: str | None = None, beam: int = 10
 ) -> pd.DataFrame:
@@ -171,6 +174,7 @@ def leaderboard(
     report = _result_set(results).report(Selection(), layout, beam=beam, baseline=baseline)
     long = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
     long = long.drop(columns="method").rename(columns={"row": "method"})
+    long = long.astype(dict.fromkeys(("mean", "low", "high"), float))
     rows = long.set_index(["task", "backbone", "scale", "ruleset", "setup", "method"])
     values = {
         measure: part[["mean", "low", "high", "verdict"]] for measure, part in rows.groupby("measure", sort=False)
@@ -178,6 +182,7 @@ def leaderboard(
     return pd.concat(values, axis=1)
 
 
+@names_arguments
 def compare(
     first: str, second: str, results: Results = None, *, metric: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
@@ -217,9 +222,11 @@ def compare(
         for pair in pairs
         for one in pair.measures
     ]
-    return pd.DataFrame(rows)
+    floats = dict.fromkeys({*numbers, "detectable"} - {"n"}, float)
+    return pd.DataFrame(rows).astype(floats)
 
 
+@names_arguments
 def plot(
     kind: str,
     results: Results = None,
@@ -267,6 +274,7 @@ def plot(
         return draw(figures[0], one_of("width", width, WIDTHS))
 
 
+@names_arguments
 def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None) -> Task:
     """A task: what is to be forgotten of its dataset, which is prepared if it is not in the cache.
 
@@ -300,6 +308,7 @@ def load_task(name: str | Path | TaskSpec, *, data_dir: str | Path | None = None
     return Task(spec, dataset, resolve(spec, dataset))
 
 
+@names_arguments
 def available(kind: str = "tasks", *, data_dir: str | Path | None = None) -> pd.DataFrame:
     """What there is of a kind, as ``bench ls`` lists it.
 
@@ -363,13 +372,14 @@ def _requests(seeds: int | Iterable[int], fields: dict[str, Any]) -> list[RunReq
 
 def _warn(warned: Iterable[tuple[Cell | RunRequest, str]]) -> None:
     for cell, text in warned:
-        warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {text}", stacklevel=3)
+        warnings.warn(f"{cell.backbone}, {cell.method}, seed {cell.seed}: {text}", stacklevel=4)
 
 
 def _folders(named: str | Path | Sequence[str | Path]) -> list[Path]:
-    if not (folders := [Path(one) for one in several(named)]):
-        raise UsageError("no folder was named", hint="a folder with results, or a list of them")
-    return folders
+    folders = list(dict.fromkeys(several(named)))
+    if not folders or not all(isinstance(one, str | Path) for one in folders):
+        raise UsageError(f"no folder was named, but {named!r:.60}", hint="a folder with results, or a list of them")
+    return [Path(one) for one in folders]
 
 
 def _result_set(results: Results) -> ResultSet:

@@ -168,13 +168,14 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
-    if entry["type"] == MESSAGE_ONLY:
-        return f"{place}: {entry['msg']}"
+    message = str(entry.get("ctx", {}).get("error", entry["msg"]))
+    if entry["type"] == MESSAGE_ONLY or not place:
+        return f"{place}: {message}" if place else message
     try:
         text = repr(entry.get("input"))
     except RecursionError:
         text = "something nested too deep"
-    return f"{place}: {entry['msg']} (got {text if len(text) <= 500 else f'{text[:500]}…'})"
+    return f"{place}: {message} (got {text if len(text) <= 500 else f'{text[:500]}…'})"
 
 
 def _known_keys(model: type[BaseModel]) -> list[str]:

@@ -7,8 +7,11 @@ The command line prints these without a traceback (``--debug`` shows it). Exit c
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import TypeVar, cast
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -32,7 +35,10 @@ class BenchError(Exception):
         self.what = what
         self.where = where
         self.hint = hint
-        super().__init__(self.render())
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return self.render()
 
     def render(self) -> str:
         """The message as the terminal shows it, one part a line; names in it cannot act on the terminal."""
@@ -43,6 +49,30 @@ class BenchError(Exception):
         if hint:
             lines.append(f"  hint:  {hint}")
         return "\n".join(lines)
+
+
+Call = TypeVar("Call", bound=Callable[..., object])
+
+
+def names_arguments(call: Call) -> Call:
+    """Have errors of a Python function name arguments (``data_dir``) for options (``--data-dir``) of no command."""
+    names = {"set": "method_set", "set_backbone": "backbone_set"}
+
+    def argument(option: re.Match[str]) -> str:
+        name = option[2].replace("-", "_")
+        return option[0] if option[1] else names.get(name, name)
+
+    @wraps(call)
+    def called(*args: object, **kwargs: object) -> object:
+        try:
+            return call(*args, **kwargs)
+        except BenchError as error:
+            for part in ("what", "where", "hint"):
+                text = getattr(error, part) or ""
+                setattr(error, part, re.sub("(bench [a-z ]+)?--([a-z][a-z-]*)", argument, text) or None)
+            raise
+
+    return cast(Call, called)
 
 
 class UsageError(BenchError):
@@ -57,7 +87,7 @@ class UnknownName(UsageError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-        listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls {kind}s`"
+        listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls{'' if kind == 'name' else f' {kind}s'}`"
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 

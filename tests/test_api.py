@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import linecache
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ from genrec_unlearn_bench.registry import find_method, source_digest
 from tests.pipeline.conftest import TINY
 from tests.submissions.honest import known_leaderboard
 
+RESULTS = Path(__file__).parents[1] / "leaderboard/results"
 COLUMNS = [
     *("task", "backbone", "method", "seed", "scale", "suite", "ruleset", "requests"),
     *("metric", "group", "beam", "value", "n", "better"),
@@ -352,3 +354,41 @@ def test_a_task_of_ones_own_is_written_beside_the_results(tmp_path: Path) -> Non
     with pytest.raises(UnknownName, match="unknown backbone"):
         bench.run(own, "tracer", backbone="tigre")
     assert list((tmp_path / "results" / ".tasks").rglob("mine-brand.yaml"))
+
+
+def test_a_run_that_is_read_twice_counts_once() -> None:
+    folder = RESULTS / "demo-brand"
+    once, twice = bench.load_results(folder), bench.load_results([folder, folder / "tiger", folder])
+    assert len(once) == len(twice)
+    assert not twice.duplicated(["key", "metric", "group", "beam"]).any()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: bench.load_results("/absent"), r"wrote to \(results_dir\)"),
+        (lambda: bench.load_results(None), "no folder was named, but None"),  # type: ignore[arg-type]
+        (lambda: bench.load_results(RESULTS / "demo-brand", protocol=0), "no result of protocol 0"),
+        (lambda: bench.leaderboard(RESULTS / "demo-brand", beam=20), "use beam 10 or beam 50"),
+        (lambda: bench.compare("tracr", "npo", RESULTS / "demo-brand"), "did you mean tracer.* add published"),
+        (lambda: bench.run("demo-brand", "npo", method_set={"absent": 1}), "where: method_set"),
+        (lambda: bench.leaderboard(RESULTS / "demo-brand", layout="streams"), "bench run --suite full"),
+    ],
+)
+def test_errors_name_arguments_and_whole_commands(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(BenchError, match=said):
+        call()
+
+
+def test_columns_of_numbers_stay_so_where_nothing_could_be_tested() -> None:
+    one = bench.load_results(RESULTS / "demo-brand", seed=0)
+    found = bench.compare("tracer", "npo", one)
+    assert all(found[name].dtype == float for name in ("low", "high", "p", "p_holm", "p_sign_flip", "effect"))
+    table = bench.leaderboard(one)
+    assert all(table[measure, name].dtype == float for measure, name in table.columns if name in ("low", "high"))
+
+
+def test_a_task_is_shown_in_a_line() -> None:
+    assert re.fullmatch(
+        r"Task\('demo-brand': \d+ of 400 items to be forgotten; .*\)", repr(bench.load_task("demo-brand"))
+    )

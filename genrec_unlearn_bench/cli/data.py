@@ -61,7 +61,8 @@ def import_(
     """
     from genrec_unlearn_bench.data.prepare import import_folder
 
-    format_name = None if format_ is None else cast("FormatName", one_of("format", format_, get_args(FormatName)))
+    formats = [name for name in get_args(FormatName) if name != "demo"]
+    format_name = None if format_ is None else cast("FormatName", one_of("format", format_, formats))
     split_name = None if split is None else cast("SplitName", one_of("split", split, get_args(SplitName)))
     with progressing() as progress:
         spec, found = import_folder(

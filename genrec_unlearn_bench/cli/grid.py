@@ -78,6 +78,7 @@ def plan(
         Text.assemble((f"{one.status:<10} ", STYLES[one.status]), f"{one.cell.name}: {one.reason or one.result}")
         for one in listed
     ]
+    lines = lines or [Text(f"no cell is {status}")]
     return Output(content, [*_plan_parts(spec.name, planned, outlook), *(lines if status else [])])
 
 
@@ -108,10 +109,16 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
         lines = [f"  {job.name}: {counted(len(job.cells), 'cell')}, {_time(job.seconds)}" for job in planned.shared]
         title_ = f"shared stages to be made: {len(lines)}"
         parts += ["", title_, *first_lines(lines, most=MOST, more="--json")]
-    if not outlook["jobs"]:
-        return [*parts, "", "everything that can be run is done"]
-    unknown = f", without {outlook['unknown']} of {counted(outlook['jobs'], 'job')} of which nothing is known"
-    return [*parts, "", f"time: {_time(outlook['seconds'])} on one process{unknown if outlook['unknown'] else ''}"]
+    jobs, unknown = outlook["jobs"], outlook["unknown"]
+    if not jobs:
+        done = planned.counts["done"]
+        return [*parts, "", "everything that can be run is done" if done else "nothing of it can be run"]
+    time = "unknown" if unknown == jobs else f"{_time(outlook['seconds'])} on one process"
+    return [
+        *parts,
+        "",
+        f"time: {time}" + (f" (nothing is known of {unknown:,} of {counted(jobs, 'job')})" * bool(unknown)),
+    ]
 
 
 def _explanation(found: dict[str, Any]) -> Output:
@@ -238,4 +245,4 @@ def _summary(found: Collected, place: Path) -> list[str]:
     absent.sort(key=lambda cell: cell.state not in ("failed", "damaged", "lost"))
     listed = [f"  {cell.state}: {cell.cell}{': ' + cell.reason if cell.reason else ''}" for cell in absent]
     lines += first_lines(listed, most=MOST, more="collected.json has all")
-    return [*lines, f"tables: bench leaderboard --results-dir {place}"]
+    return [*lines, *([f"tables: bench leaderboard --results-dir {place}"] if found.of("there") else [])]

@@ -19,6 +19,7 @@ from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.progress_display import duration, print_line, progressing
+from genrec_unlearn_bench.reporting.wording import counted
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.executors.sweep import SweepOutcome
@@ -180,7 +181,7 @@ def _summary(plan: Plan, jobs: Sequence[Job]) -> str:
     known = [job.seconds for job in jobs if job.seconds is not None]
     time_ = f", {duration(sum(known))} on one core" if known else ""
     more = f" (of {len(jobs) - len(known)} nothing is known)" if known and len(known) < len(jobs) else ""
-    return f"{len(plan.cells)} cells: {counts}; {len(jobs)} jobs{time_}{more}"
+    return f"{counted(len(plan.cells), 'cell')}: {counts}; {counted(len(jobs), 'job')}{time_}{more}"
 
 
 def _job_list(plan: Plan, jobs: Sequence[Job]) -> Output:

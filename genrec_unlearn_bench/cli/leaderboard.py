@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -14,11 +12,6 @@ from genrec_unlearn_bench.cli.command import AsJson, stdout
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import print_line
-
-if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.outputs import Report
-
-Open = Annotated[bool, Option("--open", help="Show the page in a browser.")]
 
 
 def leaderboard(
@@ -34,13 +27,12 @@ def leaderboard(
     scale: options.ScaleNames = None,
     suite: options.SuiteNames = None,
     metric: options.Metrics = None,
-    beam: options.ListBeam = None,
+    beam: options.Beam = None,
     baseline: options.Baseline = None,
     compare: Annotated[str | None, Option(help="reported: the TRACER paper's numbers (terminal, md, json).")] = None,
     out: Annotated[Path | None, Option(help="Folder or file to write to, instead of stdout.", metavar="PATH")] = None,
     standalone: options.Standalone = False,
     bib: Annotated[bool, Option("--bib", help="Beside LaTeX, the BibTeX of all that is in the tables.")] = False,
-    open_: Open = False,
     skip_broken: options.SkipBroken = False,
     as_json: AsJson = False,
 ) -> None:
@@ -48,41 +40,19 @@ def leaderboard(
 
     What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
     """
-    from genrec_unlearn_bench.reporting.outputs import FORMATS
+    from genrec_unlearn_bench.reporting.formats.terminal import draw
+    from genrec_unlearn_bench.reporting.outputs import FORMATS, outputs, write_outputs
 
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
         one_of("comparison", compare, ["reported"])
-    if open_ and (formats != ["html"] or out is None):
-        raise UsageError("--open shows a page", hint="add --format html --out DIR")
+    if "html" in formats and (method or metric or beam or layout != "main"):
+        hint = "leave out --method, --metric, --beam and --layout, or take another --format"
+        raise UsageError("a page has all rows and layouts", hint=hint)
     wanted, metrics = options.selection(task, backbone, method, ruleset, scale, suite), named(metric)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     reported = compare is not None
     report = found.report(wanted, layout, metrics, beam=beam, baseline=baseline, compare_reported=reported)
-    give(report, formats, out, standalone=standalone, bib=bib, show=open_)
-
-
-def show_page(results_dir: Path) -> None:
-    """Write the page of a folder of results into it, and show it in a browser."""
-    from genrec_unlearn_bench.reporting.selection import Selection
-
-    report = options.read_results([results_dir], skip_broken=True).report(Selection())
-    give(report, ["html"], results_dir / "index.html", show=True)
-
-
-def give(
-    report: Report,
-    formats: Sequence[str],
-    out: Path | None,
-    *,
-    standalone: bool = False,
-    bib: bool = False,
-    show: bool = False,
-) -> None:
-    """Print one format, or write all of them; ``show``: the page in a browser as well."""
-    from genrec_unlearn_bench.reporting.formats.terminal import draw
-    from genrec_unlearn_bench.reporting.outputs import outputs, write_outputs
-
     if formats[0] == "terminal":
         draw(stdout(), report.tables, across=report.across, reported=report.reported)
         return
@@ -92,6 +62,4 @@ def give(
         print(made[0].content, end="")
         return
     for place in write_outputs(made, out, "--out"):
-        print_line(str(place), stderr=show)
-        if show and place.suffix == ".html":
-            webbrowser.open(place.resolve().as_uri())
+        print_line(str(place))

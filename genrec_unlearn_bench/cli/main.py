@@ -116,7 +116,7 @@ class Bench(TyperGroup):
 RARE = {
     *("debug", "threads", "encoder", "set_sid", "set_backbone", "set_measure", "measure", "tuned_dir"),
     *("oracle_seeds", "sasrec", "requests", "shadows", "tensorboard", "cache_dir", "skip_broken"),
-    *("protocol", "standalone", "bib", "user", "ids", "beam", "compare", "every"),
+    *("protocol", "standalone", "bib", "user", "ids", "beam", "compare"),
 }
 """Options that ``--help`` only names."""
 

@@ -74,7 +74,6 @@ Sasrec = Annotated[
     bool | None, Option("--sasrec/--no-sasrec", help="Hold the original against SASRec (default: not at smoke scale).")
 ]
 OracleSeeds = Annotated[int, Option(help="Retrained models for the gap; 0 trains none.", min=0, max=20)]
-Beam = Annotated[int, Option(help="Beam width shown in the table: 10 (the paper's) or 50.")]
 Requests = Annotated[int, Option(help="So many requests, one after the other, instead of one.", min=1)]
 Shadows = Annotated[int, Option(help="With --suite full: shadow models for U-LiRA, an even number.", min=0, max=64)]
 TensorBoard = Annotated[Path | None, Option("--tensorboard", help="Write losses for TensorBoard.", metavar="DIR")]
@@ -113,7 +112,7 @@ SuiteNames = Annotated[list[str] | None, Option("--suite", help="core or full, w
 Metrics = Annotated[
     list[str] | None, Option("--metric", help="Measures: forget:hr@10, retain:ndcg@10/50 (bench ls metrics).")
 ]
-ListBeam = Annotated[
+Beam = Annotated[
     int | None, Option("--beam", help="Beam width of list metrics: 10 (the paper's) or 50.", show_default="10")
 ]
 Layout = Annotated[str, Option(help="main, full, item, efficiency, ablation, attack or streams.")]

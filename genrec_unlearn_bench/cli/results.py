@@ -43,7 +43,7 @@ def compare(
     ruleset: options.RulesetNames = None,
     scale: options.ScaleNames = None,
     suite: options.SuiteNames = None,
-    beam: options.ListBeam = None,
+    beam: options.Beam = None,
     users: Annotated[bool, Option("--users", help="Compare checkpoints over users, seed by seed.")] = False,
     seed: Annotated[list[int] | None, Option(help="With --users: training seeds (default: all shared).", min=0)] = None,
     skip_broken: options.SkipBroken = False,
@@ -121,7 +121,7 @@ def figures(
     scale: options.ScaleNames = None,
     suite: options.SuiteNames = None,
     metric: options.Metrics = None,
-    beam: options.ListBeam = None,
+    beam: options.Beam = None,
     out: Annotated[Path, Option(help="Folder to write to.", metavar="DIR")] = Path("figures"),
     format_: Annotated[str, Option("--format", help="pdf, svg and png; several with commas.")] = "pdf,svg,png",
     width: Annotated[str, Option(help="column (3.33 inches) or page (7 inches).")] = "column",
@@ -176,7 +176,7 @@ def examples(
     scale: options.ScaleNames = None,
     ruleset: options.RulesetNames = None,
     suite: options.SuiteNames = None,
-    beam: options.ListBeam = None,
+    beam: options.Beam = None,
     cache_dir: options.CacheDir = None,
     skip_broken: options.SkipBroken = False,
     as_json: AsJson = False,
@@ -198,7 +198,7 @@ def examples(
     found = replace(found, results=filtered(found.results, {"requests": 1}))
     wanted = options.selection(task, backbone, None, ruleset, scale, suite)
     chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
-    width = check_beam(beam or found.protocol.beam)
+    width = check_beam(found.protocol.beam if beam is None else beam)
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(*chosen, store)
     if user:

@@ -12,13 +12,11 @@ from rich.text import Text
 
 from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import Output
-from genrec_unlearn_bench.cli.leaderboard import Open, show_page
 from genrec_unlearn_bench.config import named, one_of, overrides
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.pipeline.record import RunRecord, weak_original
 from genrec_unlearn_bench.progress_display import open_store
 from genrec_unlearn_bench.reporting.formats.grid import GridRow, WideGrid
-from genrec_unlearn_bench.reporting.measure import check_beam
 from genrec_unlearn_bench.reporting.wording import bare
 
 if TYPE_CHECKING:
@@ -50,11 +48,9 @@ def run(
     sasrec: options.Sasrec = None,
     requests: options.Requests = 1,
     shadows: options.Shadows = 0,
-    beam: options.Beam = 10,
     tensorboard: options.TensorBoard = None,
     results_dir: options.ResultsDir = Path("results"),
     cache_dir: options.CacheDir = None,
-    open_: Open = False,
 ) -> Output:
     """Run methods on a task: data, semantic IDs, recommender, unlearning, measurements, result.
 
@@ -64,7 +60,6 @@ def run(
     from genrec_unlearn_bench.pipeline.cells import cells_of, run_cells
     from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
-    check_beam(beam)
     more: dict[str, Any] = {"oracle_seeds": oracle_seeds, "sasrec": sasrec, "requests": requests, "shadows": shadows}
     more |= {"tuned_dir": tuned_dir, "results_dir": results_dir}
     shared = RunRequest(
@@ -85,22 +80,16 @@ def run(
     cells = cells_of(shared, named(backbone), named(method), seed or [0])
     with open_store(cache_dir) as (store, progress):
         finished, failed = run_cells(cells, store, progress, _tracked(tensorboard))
-    return _outcome(finished, failed, beam, results_dir if open_ else None)
+    return _outcome(finished, failed)
 
 
-def _outcome(finished: Sequence[FinishedRun], failed: Failed, beam: int, shown: Path | None) -> Output:
-    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts.
-
-    Args:
-        shown: Results folder whose page is shown in a browser.
-    """
-    if shown is not None and finished:
-        show_page(shown)
+def _outcome(finished: Sequence[FinishedRun], failed: Failed) -> Output:
+    """Results, what failed on stderr, and the worst exit code of that; a method that diverged counts."""
     diverged = [done.record.cell for done in finished if done.record.diverged]
     faults = [f"diverged: {one.backbone}, {one.method}, seed {one.seed}: not finite, see the row" for one in diverged]
     faults += [f"error: {one.backbone}, {one.method}, seed {one.seed}: {fault.render()}" for one, fault in failed]
     code = max(int(bool(faults)), *(fault.exit_code for _, fault in failed), 0)
-    parts = [lambda console: _draw(finished, beam, console)] if finished else []
+    parts = [lambda console: _draw(finished, console)] if finished else []
 
     def content() -> list[dict[str, Any]]:
         return [{"folder": str(done.folder), "record": done.record.model_dump(mode="json")} for done in finished]
@@ -135,6 +124,8 @@ def _tracked(folder: Path | None) -> Tracked | None:
     return lambda request, progress: tensorboard(progress, folder, cell_name(request))
 
 
+BEAM = 10
+"""The paper's; ``bench leaderboard --beam 50`` shows the other."""
 COLUMNS = (
     ("forget", "HR@10", "hr@10", Group.FORGET),
     ("forget", "exposed", "exposed.hr@10", Group.FORGET),
@@ -159,9 +150,9 @@ CAPTION = (
 )
 
 
-def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
+def _draw(finished: Sequence[FinishedRun], console: Console) -> None:
     records = [done.record for done in finished]
-    console.print(run_table(records, beam=beam))
+    console.print(run_table(records))
     several = len({record.cell.backbone for record in records}) > 1
     for done in finished:
         cell = done.record.cell
@@ -179,7 +170,7 @@ def _draw(finished: Sequence[FinishedRun], beam: int, console: Console) -> None:
         console.print("request by request: bench leaderboard --layout streams")
 
 
-def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
+def run_table(records: Sequence[RunRecord]) -> RenderableType:
     """Core table: a row for every record; with several seeds, each method's mean below its rows.
 
     Several backbones are shown one below the other, each under its name.
@@ -189,24 +180,24 @@ def run_table(records: Sequence[RunRecord], *, beam: int) -> RenderableType:
     for record in records:
         methods = found.setdefault(record.backbone_label or record.cell.backbone, {})
         methods.setdefault(record.cell.method, []).append(record)
-    title = [first.task, *([] if len(found) > 1 else found), first.scale, f"beam {beam}"]
+    title = [first.task, *([] if len(found) > 1 else found), first.scale, f"beam {BEAM}"]
     rulesets = dict.fromkeys(record.cell.ruleset for record in records if record.cell.ruleset != "default")
     counts = dict.fromkeys(record.cell.requests for record in records if record.cell.requests > 1)
     title += [*(f"ruleset {name}" for name in rulesets), *(f"{count} requests" for count in counts)]
     rows = []
     for backbone, methods in found.items():
         rows += [GridRow((backbone,), (), style="bold", section=True)] if len(found) > 1 else []
-        rows += [row for mine in methods.values() for row in _method_rows(mine, beam, seeded=seeded)]
+        rows += [row for mine in methods.values() for row in _method_rows(mine, seeded=seeded)]
     heads = [*((head, name) for head, name, *_ in COLUMNS), ("time", "seconds")]
     grid = WideGrid(("method", *["seed"] * seeded), heads, rows)
     return Lines(Text(" · ".join(title), style="italic"), grid, Text(CAPTION, style="dim"))
 
 
-def _method_rows(records: Sequence[RunRecord], beam: int, *, seeded: bool) -> list[GridRow]:
+def _method_rows(records: Sequence[RunRecord], *, seeded: bool) -> list[GridRow]:
     """A method's runs, and below several their mean, which is none where one of them has no value."""
     out, lines = [], []
     for record in records:
-        values = {(one.metric, one.group): one.value for one in record.metrics if one.beam in (beam, None)}
+        values = {(one.metric, one.group): one.value for one in record.metrics if one.beam in (BEAM, None)}
         lines.append([*(values.get((metric, group)) for *_, metric, group in COLUMNS), record.cost.unlearn_seconds])
         names = [record.cell.method + " (diverged)" * record.diverged, *[str(record.cell.seed)] * seeded]
         out.append(GridRow(names, _cells(lines[-1]), section=seeded and record is records[0]))

@@ -72,6 +72,8 @@ class Column(StrictModel):
 
 
 AttributeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+RESERVED_NAMES = {*get_args(ItemField), "category", "entangled", "item"}
+"""What no attribute is called: fields of items, and kinds of concepts."""
 
 
 class Columns(StrictModel):
@@ -84,7 +86,7 @@ class Columns(StrictModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Columns:
-        if taken := sorted(set(self.attributes) & {*get_args(ItemField), "category", "entangled", "item"}):
+        if taken := sorted(RESERVED_NAMES.intersection(self.attributes)):
             raise ValueError(f"attributes cannot be called {', '.join(taken)}")
         return self
 
@@ -149,7 +151,7 @@ def check_spec(spec: DatasetSpec, where: str) -> None:
         faults.append("files: rows that come with their split need files train, valid and test")
     log, items = set(spec.columns.interactions), set(spec.columns.items)
     if spec.format == "table" and (lacking := {"user", "item", *(("history",) if given else ())} - log):
-        faults.append(f"columns.interactions: {', '.join(sorted(lacking))} missing")
+        faults.append(f"columns.interactions: {', '.join(sorted(lacking))} missing (an import takes them from --map)")
     if spec.format == "table" and "items" in roles and "id" not in items:
         faults.append("columns.items: id missing")
     known = {*get_args(TextField), *spec.columns.attributes}

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """A task, resolved on its dataset: what the pipeline works with, arrays over row numbers of items, and frames."""
 
     spec: TaskSpec
     dataset: Dataset
     split: ForgetSplit
+
+    def __repr__(self) -> str:
+        concept, items = int(self.split.items.sum()), len(self.dataset.items)
+        return f"Task({self.spec.name!r}: {concept} of {items:,} items to be forgotten; .items, .interactions)"
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -135,7 +139,7 @@ def export_task(spec: DatasetSpec, task: Task, folder: Path) -> dict[str, int]:
             parts="\n".join(f"  - split: {name}\n    path: {name}.parquet" for name in PARTS),
             **{name: getattr(manifest, name) for name in ("task", "version", "dataset_digest", "digest")},
             title=spec.title,
-            concepts=f"{len(manifest.concepts)} concepts: {', '.join(manifest.concepts[:20])}",
+            concepts=f"concepts ({len(manifest.concepts)}): {', '.join(manifest.concepts[:20])}",
             terms=spec.terms or "not stated",
             citations="".join(f"\n```bibtex\n{citation.bibtex}```\n" for citation in spec.citations),
         )

@@ -197,7 +197,7 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
     left_out = [f"{tuning} runs with tuning seeds ({protocol.tuning_seeds_from} and above)"] if tuning else []
     left_out += [f"{submitted} runs of reference rows that belong to submissions"] if submitted else []
     places: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
-    for result in _once(chosen):
+    for result in without_copies(chosen):
         place = (result.task, result.backbone_label, result.scale, _regime(result))
         places.setdefault(place, {}).setdefault(_setup(result), []).append(result)
     blocks: list[Block] = []
@@ -214,8 +214,8 @@ def make_board(results: Iterable[Result], protocol: StatisticsProtocol) -> Board
     return Board(tuple(sorted(blocks, key=lambda block: block.key)), tuple(left_out))
 
 
-def _once(results: Sequence[Result]) -> list[Result]:
-    """Without further copies of a run: one's own results, and the submission made of them, are one row."""
+def without_copies(results: Sequence[Result]) -> list[Result]:
+    """Results without further copies of a run: one's own, and the submission made of them, are one."""
     kept: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.source.name):
         copies = kept.setdefault(result.key, [])
@@ -228,7 +228,10 @@ def _once(results: Sequence[Result]) -> list[Result]:
 def _is_copy(one: Result, other: Result) -> bool:
     """Whether two results of one key agree. A copy may lack what was withheld; one with other numbers is no copy."""
     shared = one.values.keys() & other.values.keys()
-    return one.source != other.source and all(one.values[measure] == other.values[measure] for measure in shared)
+    alike = (_setup(one), one.method_config) == (_setup(other), other.method_config)
+    return (alike or one.source != other.source) and all(
+        one.values[measure] == other.values[measure] for measure in shared
+    )
 
 
 def _regime(result: Result) -> str:

@@ -53,7 +53,7 @@ class Measure(NamedTuple):
         if (colon and side not in groups) or (not colon and len(spec.better) != 1):
             hint = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
             raise UsageError(f"{text!r} does not say which group is meant", hint=f"write {hint}")
-        if slash and not tail.isdigit():
+        if slash and not tail.isdecimal():
             raise UsageError(f"{text!r}: the beam is a number", hint=f"write {head}/10 or {head}/50")
         group = groups[side] if colon else next(iter(spec.better))
         return cls(spec.name, group, check_beam(int(tail) if slash else beam) if listed(spec.name) else None)

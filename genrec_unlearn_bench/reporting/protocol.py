@@ -136,7 +136,7 @@ class Layout(StrictModel):
             wanted = ", ".join(text for group in self.columns for text in group.measures)
             raise DataMissing(
                 f"no result has a measurement that the layout {self.name!r} shows ({wanted})",
-                hint="run with a suite that measures it (bench run --suite), or take another --layout",
+                hint="run what measures it (bench run --suite full; streams: --requests 4), or take another --layout",
             )
         return out
 

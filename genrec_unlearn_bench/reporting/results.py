@@ -139,7 +139,8 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
                 record = RunRecord.model_validate_json(path.read_bytes())
                 results.append(result_of(record, folder=path.parent, root=root, source=source))
             except (OSError, ValidationError) as fault:
-                faults.append(f"{path}: {_reason(fault)}")
+                reason = fault.strerror or str(fault) if isinstance(fault, OSError) else first_fault(fault)
+                faults.append(f"{path}: {reason}")
     if faults and not skip_broken:
         listing = "".join(f"\n  - {fault}" for fault in faults[:10])
         more = f"\n  … and {len(faults) - 10} more" if len(faults) > 10 else ""
@@ -187,9 +188,3 @@ def _costs(record: RunRecord, unlearning: float | None) -> dict[Measure, float |
     if tuning is not None and cost.retrain_seconds:
         share = 100.0 * (unlearning + tuning) / cost.retrain_seconds
     return {TUNING_SECONDS: tuning, TOTAL_SHARE: share}
-
-
-def _reason(fault: OSError | ValidationError) -> str:
-    if isinstance(fault, OSError):
-        return fault.strerror or str(fault)
-    return first_fault(fault)

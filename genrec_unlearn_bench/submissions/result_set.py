@@ -13,7 +13,7 @@ from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
-from genrec_unlearn_bench.reporting.board import Board
+from genrec_unlearn_bench.reporting.board import Board, without_copies
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
 from genrec_unlearn_bench.reporting.measure import Measure, check_beam
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
@@ -80,7 +80,9 @@ class ResultSet:
         """Two rows of each selected block that has both, by the protocol's primary measures unless some are named."""
         protocol = self.protocol
         texts = metrics or protocol.primary
-        measures = tuple(dict.fromkeys(Measure.parse(text, beam=beam or protocol.beam) for text in texts))
+        measures = tuple(
+            dict.fromkeys(Measure.parse(text, beam=protocol.beam if beam is None else beam) for text in texts)
+        )
         with self.located(first, second):
             pairs = find_pair(self.board(wanted), first, second)
         return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
@@ -92,9 +94,10 @@ class ResultSet:
             yield
         except UsageError as fault:
             fault.where = fault.where or ", ".join((*self.places, *self.others))
-            near = (fault.hint or "").startswith("did you mean")
-            if not self.published and not near and set(methods) - {result.method for result in self.results}:
-                fault.hint = "the suite's own results may have it: add --published, or name another --results-dir"
+            if not self.published and set(methods) - {result.method for result in self.results}:
+                near = f"{fault.hint} Or " if (fault.hint or "").startswith("did you mean") else ""
+                more = "add --published, as the suite's own results may have it, or name another --results-dir"
+                fault.hint = f"{near}{more}"
             raise
 
 
@@ -135,7 +138,8 @@ def load_result_set(
     places = (*map(str, own), *(["the suite's own results"] if published else []))
     faults = tuple(fault for part in parts for fault in part.faults)
     versions = Counter(result.protocol_version for result in results)
-    chosen = protocol or max(versions, key=lambda version: (version in PROTOCOLS, version), default=PROTOCOL_VERSION)
+    newest = max(versions, key=lambda version: (version in PROTOCOLS, version), default=PROTOCOL_VERSION)
+    chosen = newest if protocol is None else int(protocol)
     if chosen not in versions:
         there = ", ".join(map(str, sorted(versions))) or "none"
         raise DataMissing(
@@ -148,8 +152,8 @@ def load_result_set(
         for version, number in sorted(versions.items())
         if version != chosen
     )
-    kept = tuple(result for result in results if result.protocol_version == chosen)
-    return ResultSet(kept, faults, places, published, others)
+    kept = without_copies([result for result in results if result.protocol_version == chosen])
+    return ResultSet(tuple(kept), faults, places, published, others)
 
 
 def _own(folders: Sequence[Path]) -> list[Path]:
@@ -181,7 +185,11 @@ def results_at(folders: Sequence[Path]) -> ResultSet:
 
 def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:
     """Results of a leaderboard's folder (default: of the one that ships), by source."""
-    sources = published_sources(root or SHIPPED)
+    if not (sources := published_sources(root or SHIPPED)):
+        raise DataMissing(
+            "there are no published results in this installation",
+            hint="work from a clone of the repository, or fetch some with `bench results pull`",
+        )
     return [load_results([folder], source=source, skip_broken=skip_broken) for source, folder in sources]
 
 
@@ -189,6 +197,6 @@ def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> Loaded
     """Results of all protocols: one's own (default: ``results``, where it exists) and the published."""
     own = _own(folders)
     parts = [load_results(own, skip_broken=skip_broken)] if own else []
-    parts += load_published(skip_broken=skip_broken)
+    parts += load_published(skip_broken=skip_broken) if not own or published_sources(SHIPPED) else []
     results = tuple(result for part in parts for result in part.results)
     return Loaded(results, tuple(fault for part in parts for fault in part.faults))

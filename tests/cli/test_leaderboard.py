@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from genrec_unlearn_bench.cli.leaderboard import show_page
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.reporting.selection import chosen
 from tests.reporting.boards import make_records, write_records
@@ -214,18 +213,3 @@ def test_submissions_stand_beside_the_suites_results(
     # Nobody's reference rows but ours.
     assert badges["original"] == ("", "self-reported")
     assert not [label for label in badges if label.startswith("original (")]
-
-
-def test_a_page_opens_in_a_browser(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    monkeypatch.setattr("webbrowser.open", shown.append)
-    assert not bench("--results-dir", records, "--format", "html", "--out", tmp_path / "page", "--open").exit_code
-    assert shown == [(tmp_path / "page" / "index.html").as_uri()]
-    assert "shows a page" in told(bench("--results-dir", records, "--open"), 2)
-
-
-def test_the_page_of_a_run_is_written_beside_its_results(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str] = []
-    monkeypatch.setattr("webbrowser.open", shown.append)
-    show_page(records)
-    assert shown == [(records / "index.html").as_uri()]

@@ -56,7 +56,7 @@ def test_it_ends_with_a_table_and_says_where_the_results_are(root: Path) -> None
 
 def test_json_is_all_there_is_on_stdout_and_a_rerun_reads_the_same_results(root: Path) -> None:
     first = CliRunner().invoke(app, words(root, "filter", "--json"))
-    result = CliRunner().invoke(app, words(root, "filter", "--json", "--beam", "50"))
+    result = CliRunner().invoke(app, words(root, "filter", "--json"))
     content = json.loads(result.stdout)
     assert [entry["record"]["cell"]["method"] for entry in content] == ["original", "retrain", "filter"]
     assert content == json.loads(first.stdout)

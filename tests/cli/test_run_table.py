@@ -18,7 +18,7 @@ from genrec_unlearn_bench.pipeline.results import FinishedRun
 
 def drawn(records: list[RunRecord], width: int = 120) -> str:
     out = io.StringIO()
-    Console(file=out, width=width).print(run_table(records, beam=10))
+    Console(file=out, width=width).print(run_table(records))
     return out.getvalue()
 
 
@@ -60,9 +60,7 @@ def test_what_was_not_measured_is_a_dash_and_a_diverged_run_says_so(record_of: C
 def test_what_max_hours_ended_is_said_below_the_table(record_of: Callable[..., RunRecord]) -> None:
     early = {"original": "after step 800 of 6000"}
     console = Console(width=200, record=True, file=io.StringIO())
-    _draw(
-        [FinishedRun(record_of(name, ended_early=early), Path("results")) for name in ("original", "npo")], 10, console
-    )
+    _draw([FinishedRun(record_of(name, ended_early=early), Path("results")) for name in ("original", "npo")], console)
     assert console.export_text().count("ended early: original after step 800 of 6000") == 1
 
 

@@ -63,7 +63,6 @@ def test_the_overview_counts_every_kind() -> None:
         (("run", "--task", "demo-brand", "--method", "tracer", "--suite", "cor"), "did you mean core"),
         (("run", "--task", "demo-brand", "--method", "tracer", "--encoder", "tfidff"), "did you mean tfidf"),
         (("run", "--task", "demo-brand", "--method", "tracer", "--device", "abacus"), "unknown device 'abacus'"),
-        (("run", "--task", "demo-brand", "--method", "tracer", "--beam", "20"), "--beam 10 or --beam 50"),
         (("run", "--task", "demo-brand", "--method", "absent.py:Mine"), "no method file 'absent.py'"),
         (("data", "prepare", "dem"), "did you mean demo"),
         (("data", "import", "nowhere", "--name", "mine"), "no such folder"),

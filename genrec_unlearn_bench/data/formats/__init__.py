@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from genrec_unlearn_bench.errors import DataFault
 
@@ -99,9 +99,10 @@ def discover(format_name: FormatName, folder: Path) -> dict[str, str]:
     if faults:
         expected = ", ".join(role.patterns[0] for role in FORMATS[format_name])
         listing = "".join(f"\n  - {fault}" for fault in faults)
+        others = ", ".join(sorted({*FORMATS} - {format_name, "demo"}))
         raise DataFault(
             f"no dataset in the format {format_name} here:{listing}",
             where=str(folder),
-            hint=f"the format consists of {expected}; other formats: {', '.join(get_args(FormatName)[1:])}",
+            hint=f"the format consists of {expected}; other formats: {others}",
         )
     return found

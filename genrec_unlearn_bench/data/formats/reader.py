@@ -30,7 +30,7 @@ from zlib import crc32
 
 import numpy as np
 
-from genrec_unlearn_bench.data.catalogue import Column, Columns, DatasetSpec, FileSpec
+from genrec_unlearn_bench.data.catalogue import RESERVED_NAMES, Column, Columns, DatasetSpec, FileSpec
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.data.formats import records
 from genrec_unlearn_bench.data.formats.lines import BrokenLine, Faults, Row, id_text, json_document, moment, read_lines
@@ -82,7 +82,7 @@ _NOTES = {
 _HISTORY = "item_id_list"
 _ATOMIC_LOG = {"user": "user_id", "item": "item_id", "time": "timestamp", "history": {"from": _HISTORY, "split": " "}}
 _ATOMIC_ITEM = {
-    **{name: name for name in ("title", "brand", "price", "categories", "description")},
+    **{name: name for name in ("title", "brand", "price", "categories", "description", "text")},
     "item_id": "id",
     "movie_title": "title",
     "name": "title",
@@ -306,11 +306,11 @@ def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
         field = _ATOMIC_ITEM.get(name)
         if field in asked.items or field in items:
             field = None
-        between = " " if kind.endswith("_seq") and field not in ("title", "brand", "description") else None
+        between = " " if kind.endswith("_seq") and field not in ("title", "brand", "description", "text") else None
         column = Column.model_validate({"from": name, "split": between})
         if field is not None:
             items[field] = column
-        elif name not in named and re.fullmatch("[a-z][a-z0-9_]*", name.lower()):
+        elif name not in named and name.lower() not in RESERVED_NAMES and re.fullmatch("[a-z][a-z0-9_]*", name.lower()):
             attributes[name.lower()] = column
     given = {"items": items | asked.items, "attributes": attributes | asked.attributes}
     return Columns.model_validate({"interactions": interactions, **given})

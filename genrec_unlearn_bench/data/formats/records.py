@@ -36,7 +36,7 @@ from genrec_unlearn_bench.errors import DataFault
 
 BATCH = 10_000
 """Rows in memory at a time."""
-HINT = "see columns and files in the dataset's YAML"
+HINT = "see columns and files in the dataset's YAML, or in the file for --map"
 ITEM_FIELDS = ("id", "title", "description", "brand", "price", "categories")
 MISSING_LEVEL = -1
 """Padding behind the last code of an item with fewer levels than the longest one."""

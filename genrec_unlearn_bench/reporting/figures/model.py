@@ -189,7 +189,7 @@ class FigureRequest:
     def measures(self) -> list[Measure]:
         """The metrics as measures. Raises UnknownName and UsageError."""
         texts = self.metrics or self.protocol.primary
-        return [Measure.parse(text, beam=self.beam or self.protocol.beam) for text in texts]
+        return [Measure.parse(text, beam=self.protocol.beam if self.beam is None else self.beam) for text in texts]
 
 
 @dataclass(frozen=True, eq=False)

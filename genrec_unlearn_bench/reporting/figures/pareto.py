@@ -121,7 +121,7 @@ def draw_pareto(block: Block, request: FigureRequest) -> Figure:
     least = max(min(filter(None, distances), default=most), most / _FINEST)
     panel = Panel(
         title="",
-        xlabel=f"|{forget.title} − {oracle}'s| (0 = as retrained)",
+        xlabel=f"|{forget.title} − {oracle}'s|\n(0 = as retrained)",
         ylabel=axis_title(retain.title, retain.metric, retain.group),
         series=tuple(series),
         style="scatter",
@@ -160,6 +160,6 @@ def _trade_measures(measures: Sequence[Measure]) -> tuple[Measure, Measure]:
         raise UsageError(
             f"{listed([measure.text for measure in measures])}: the Pareto figure needs a forget measure and a retain "
             "measure of which more is better",
-            hint="--metric forget:hr@10,retain:ndcg@10",
+            hint="name such a pair with --metric: forget:hr@10,retain:ndcg@10",
         )
     return forget[0], retain[0]

@@ -54,6 +54,21 @@ def test_atomic_files(tmp_path: Path) -> None:
     assert set(other.items.attributes) == {"g", "movie_title"}
 
 
+@pytest.mark.parametrize("name", ["text", "id", "item", "category", "categories", "title"])
+def test_columns_with_names_of_fields_are_those_or_left_out(tmp_path: Path, name: str) -> None:
+    atomic(tmp_path / "ml")
+    path = tmp_path / "ml" / "ml.item"
+    header, *rows = path.read_text().splitlines()
+    more = "categories:token_seq" if name == "category" else "name:token_seq"
+    added = [f"{header}\t{more}\t{name}:token_seq", *(f"{row}\tone\tof it" for row in rows)]
+    path.write_text("\n".join(added) + "\n")
+    mapping = TableMapping.model_validate({"columns": {"items": {"title": "class"}}}) if name == "title" else None
+    _, found = import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole", mapping=mapping)
+    assert not {"text", "id", "item", "category", "title"} & set(found.items.attributes)
+    assert found.items.texts[0] == ("of it" if name == "text" else "")
+    assert found.items.categories[0] == {"categories": ("of", "it"), "category": ("one",)}.get(name, ())
+
+
 def test_atomic_files_without_items_or_times(tmp_path: Path) -> None:
     atomic(tmp_path / "ml", item=False)
     found = import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole")[1]
