@@ -85,7 +85,7 @@ def test_a_submission_does_not_say_how_good_the_original_is() -> None:
 def test_a_finished_run_says_so_below_its_table() -> None:
     (one,) = (each for each in records((0.4,)) if (each.cell.task, each.cell.method) == ("sports-brand", "original"))
     screen = io.StringIO()
-    _draw([FinishedRun(one, make_results([one])[0].folder)], 10, Console(file=screen, width=200))
+    _draw([FinishedRun(one, make_results([one])[0].folder)], Console(file=screen, width=200))
     assert "weak original: the original has 0.40 of SASRec's retain NDCG@10" in screen.getvalue()
 
 
