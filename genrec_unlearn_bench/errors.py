@@ -87,7 +87,8 @@ class UnknownName(UsageError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-        listing = ", ".join(names) if len(names) <= 12 else f"see `bench ls{'' if kind == 'name' else f' {kind}s'}`"
+        every = "see `bench ls`" if kind == "name" else f"see `bench ls {kind}s`"
+        listing = ", ".join(names) if len(names) <= 12 else every
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 
