@@ -164,6 +164,8 @@ def test_the_papers_numbers_stand_beside(records: Path) -> None:
         (("--format", "terminal", "--out", "x"), "terminal cannot be written to x"),
         (("--layout", "item"), "kind item"),
         (("--layout", "attack", "--beam", "10", "--metric", "forget:relearning.*"), "no result has"),
+        (("--format", "html", "--beam", "50"), "a page has all rows and layouts"),
+        (("--format", "html", "--method", "npo"), "a page has all rows and layouts"),
     ],
 )
 def test_calls_that_cannot_be_answered_are_refused_in_words(records: Path, words: tuple[str, ...], part: str) -> None:
