@@ -1,4 +1,4 @@
-"""What docs/findings.md says of tests, held against the published results: which rows, and with which p."""
+"""What docs/findings.md says, held against the published results: which rows, with which p, and their numbers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from genrec_unlearn_bench.submissions.result_set import load_result_set
 
 ROOT = Path(__file__).parents[3]
 PAGE = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
-MAIN = pd.read_csv(ROOT / "leaderboard/site/tables/main-long.csv", keep_default_na=False, na_values=[""])
+MAIN, ATTACK, EFFICIENCY = (
+    pd.read_csv(ROOT / f"leaderboard/site/tables/{name}-long.csv", keep_default_na=False, na_values=[""])
+    for name in ("main", "attack", "efficiency")
+)
+ALL = pd.concat([MAIN, ATTACK]).drop_duplicates(["task", "backbone", "setup", "row", "measure"])
+FULL = ROOT / "leaderboard/results/industrial-brand/tiger"
 SENSITIVITY = pd.read_csv(ROOT / "docs/statistics/sensitivity.csv")
+FLOORS = pd.read_csv(ROOT / "docs/statistics/floors.csv")
 LEFT, KEPT, EXPOSED = "forget:worst-case.hr@10/10", "retain:ndcg@10/10", "exposed CR@10"
+RATE = "forget:exposed.concept-rate@10/10"
 PRIMARY = [LEFT, KEPT]
 
 
@@ -36,9 +43,10 @@ def short(number: float, digits: int = 4) -> str:
     return f"{number:.{digits}f}".replace("0.", ".").replace("-", "−")
 
 
-def rows(table: pd.DataFrame, task: str, backbone: str, measure: str | None = None) -> pd.DataFrame:
-    found = table[(table["task"] == task) & table["backbone"].str.startswith(backbone) & table["setup"].isna()]
-    return found if measure is None else found[found["measure"] == measure].set_index("row")
+def rows(table: pd.DataFrame, task: str, backbone: str, measure: str, suite: str = "core") -> pd.DataFrame:
+    of_suite = table["setup"].isna() if suite == "core" else table["setup"] == f"suite {suite}"
+    found = table[(table["task"] == task) & table["backbone"].str.startswith(backbone) & of_suite]
+    return found[found["measure"] == measure].set_index("row")
 
 
 def exposed(task: str, backbone: str, against: str, measure: str = EXPOSED) -> pd.DataFrame:
@@ -65,6 +73,7 @@ def against(baseline: str) -> pd.DataFrame:
     return found.assign(setup=found["setup"].where(found["setup"] != ""))
 
 
+REFERENCES = {"original", "retrain", "popularity", "sasrec", "filter", "filter-history"}
 VARIANTS = {"tracer", "tracer-no-reassignment", "tracer-zero-phi"}
 
 
@@ -143,12 +152,9 @@ def test_costs() -> None:
     )
     retrain = {backbone: unlearn[backbone, "retrain"] for backbone in ("tiger", "mor")}
     assert unlearn["tiger", "tracer"] == unlearn["mor", "tracer"]
-    efficiency = pd.read_csv(
-        ROOT / "leaderboard/site/tables/efficiency-long.csv", keep_default_na=False, na_values=[""]
-    )
     share = {
         backbone: round(
-            100 * rows(efficiency, "industrial-brand", backbone, "cost.share-of-retraining")["mean"]["tracer"]
+            100 * rows(EFFICIENCY, "industrial-brand", backbone, "cost.share-of-retraining")["mean"]["tracer"]
         )
         for backbone in retrain
     }
@@ -207,3 +213,162 @@ def test_without_the_most_frequent_target() -> None:
     mor = exposed("industrial-brand", "mor", "retrain", without)
     assert set(mor["equivalence"]) == {"equivalent"}
     says("no method is equivalent to it; with `mor` every method is")
+
+
+def mean(task: str, backbone: str, measure: str, *names: str, suite: str = "core") -> list[str]:
+    """Means of rows in a task's tables as the page writes them."""
+    found = rows(ALL, task, backbone, measure, suite)["mean"]
+    return [short(found[name]) for name in names]
+
+
+def test_each_threat_and_its_answer() -> None:
+    of = "industrial-brand"
+
+    def both(measure: str, row: str) -> str:
+        return ", ".join(mean(of, backbone, measure, row)[0] for backbone in ("tiger", "mor"))
+
+    for backbone in ("tiger", "mor"):
+        served = rows(MAIN, of, backbone, "forget:hr@10/10")
+        assert not any(by_seed(served["values"]["filter"]).values())
+        assert not any(served["mean"][["filter", "relabel", "random-reassign"]])
+    says(
+        f"serves .0000 in every seed, untrained; kept {both(KEPT, 'filter')} (`original` {both(KEPT, 'original')}:",
+        f"left {both(LEFT, 'npo')} (`original` {both(LEFT, 'original')}), kept {both(KEPT, 'npo')}, in",
+        f"`retain-only`) lowers forget HR@10 to {both(LEFT, 'retain-only')}.",
+    )
+    mor = rows(MAIN, of, "mor", LEFT)
+    assert not any(by_seed(mor["values"]["blur"]).values())
+    says(
+        f"`blur` (.0000 in every seed) and `wga` ({short(mor['mean']['wga'])}) do as well",
+        "with `mor` `relabel` leaves {} of the original's {}.".format(*mean(of, "mor", LEFT, "relabel", "original")),
+        "with TIGER they leave {} and {} and keep {} and {};".format(
+            *mean(of, "tiger", LEFT, "tracer", "tracer-no-reassignment"),
+            *mean(of, "tiger", KEPT, "tracer", "tracer-no-reassignment"),
+        ),
+    )
+
+
+def test_default_configurations_and_other_floors() -> None:
+    floors = FLOORS[FLOORS["task"] == "industrial-brand"].set_index(["backbone", "method"])
+    default = floors[floors["retain floor"] == "default"]
+    safe = default.loc[[(b, m) for b in ("tiger", "mor") for m in ("tracer-no-reassignment", "tracer", "wga")]]
+    assert (safe["kept"] >= 0.97).all()
+    says(f"they leave at most {short(safe['forget HR@10'].max())} on validation and keep .97 or more")
+    kept = {(b, m): short(default["kept"][b, m], 2) for b in ("tiger", "mor") for m in ("npo", "grad-diff")}
+    says(
+        f"`npo` keeps {kept['tiger', 'npo']}, {kept['mor', 'npo']}, "
+        f"`grad-diff` {kept['tiger', 'grad-diff']}, {kept['mor', 'grad-diff']}"
+    )
+    searched = floors[floors["retain floor"] != "default"]
+    trials = searched["trial"].groupby(["backbone", "method"]).agg(["nunique", "count", "size"]).astype(int)
+    kept_all = (trials["nunique"] == 1) & (trials["count"] == trials["size"])
+    same = kept_all.groupby("method").all()
+    assert set(same.index[same]) == {"npo", "blur", "grad-diff", "rmu", "pisces", "e2urec", *VARIANTS}
+    says("`npo`, `blur`, `grad-diff`, `rmu`, `pisces`, `e2urec`, `tracer` and its variants would have the same")
+
+
+def test_hits_and_concept_rates() -> None:
+    of = "industrial-brand"
+    hits = [round(362 * rows(MAIN, of, backbone, LEFT)["mean"]["original"]) for backbone in ("tiger", "mor")]
+    says("among 362 forget rows the original has {} with TIGER, {} with `mor`".format(*hits))
+    rates = {
+        row: ", ".join(mean(of, backbone, RATE, row)[0] for backbone in ("tiger", "mor"))
+        for row in ("npo", "tracer-no-reassignment", "tracer", "random-reassign", "retain-only", "original")
+    }
+    says("separates more: " + ", ".join(f"`{row}` {pair}" for row, pair in rates.items()))
+
+
+def test_other_backbones() -> None:
+    of, others = "industrial-brand", ("letter", "p5sid", "etegrec")
+
+    def three(measure: str, row: str) -> list[str]:
+        return [mean(of, backbone, measure, row)[0] for backbone in others]
+
+    assert set(three(LEFT, "npo")) == {".0000"}
+    says(
+        "`npo` leaves .0000 of {}, {} and {} and keeps {}, {}, {} (`original` {}, {}, {})".format(
+            *three(LEFT, "original"), *three(KEPT, "npo"), *three(KEPT, "original")
+        ),
+        f"`wga` and `influence` leave at most {max(three(LEFT, 'wga') + three(LEFT, 'influence'))}, "
+        f"`blur` {max(three(LEFT, 'blur'))}; `retain-only` {', '.join(three(LEFT, 'retain-only'))}.",
+        "leaves more exposed (CR@10 {}, {}, {}; {}, {}, {})".format(
+            *three(RATE, "tracer"), *three(RATE, "tracer-no-reassignment")
+        ),
+    )
+    idle = ["flat", "repnoise", "grad-ascent", "e2urec", "pisces"]
+    share = {}
+    for backbone in ("tiger", *others):
+        left = rows(MAIN, of, backbone, LEFT)["mean"]
+        share[backbone] = left[idle].min() / left["original"]
+    least = short(share["tiger"], 2), short(min(share[backbone] for backbone in others), 2)
+    says("{} or more of the original's is left) hardly does here: {} or more.".format(*least))
+
+
+def test_other_shops() -> None:
+    toys, of = "toys-2014-brand", "industrial-brand"
+    for measure, rank in ((LEFT, "(Spearman {}, {} rows)"), (KEPT, "not by what is kept ({})")):
+        tables = [rows(MAIN, task, "mor", measure) for task in (toys, of)]
+        methods = [row for row in tables[0].index.intersection(tables[1].index) if row not in REFERENCES]
+        rho = tables[0]["mean"][methods].corr(tables[1]["mean"][methods], method="spearman")
+        says(rank.format(short(rho, 2), len(methods)))
+    left = dict(
+        zip(
+            names := ("original", "npo", "tracer", "tracer-no-reassignment", "random-reassign", "retain-only"),
+            mean(toys, "mor", LEFT, *names),
+            strict=True,
+        )
+    )
+    assert left["tracer"] == left["tracer-no-reassignment"]
+    kept = mean(toys, "mor", KEPT, *names[1:])
+    says(
+        f"Of {left['original']} `npo` leaves {left['npo']}, `tracer` and `tracer-no-reassignment` {left['tracer']}, "
+        f"`random-reassign` {left['random-reassign']}, `retain-only` {left['retain-only']}; all keep {min(kept)} to "
+        f"{max(kept)} (`original` {mean(toys, 'mor', KEPT, 'original')[0]}, `retrain` "
+        f"{mean(toys, 'mor', KEPT, 'retrain')[0]}).",
+        "on Toys `grad-diff` keeps only {}, `blur` {};".format(*mean(toys, "mor", KEPT, "grad-diff", "blur")),
+    )
+    for measure in PRIMARY:
+        assert mean(toys, "mor", measure, "pisces") == mean(toys, "mor", measure, "original")
+    assert set(mean("steam-price", "mor", LEFT, "retain-only", "npo", "blur", "tracer")) == {".0000"}
+    says("(kept {}; `popularity` {})".format(*mean("steam-price", "mor", KEPT, "original", "popularity")))
+
+
+ATTACKED = [
+    *("task-vector", "wga", "npo", "tracer-no-reassignment", "random-reassign"),
+    *("tracer", "relabel", "retain-only", "pisces"),
+]
+
+
+def test_what_attackers_recover() -> None:
+    found = rows(ALL, "industrial-brand", "tiger", "forget:relearning.recoverable", "full")
+    written = {row: f"{short(found['mean'][row], 2)} ± {short(found['sd'][row], 2)}" for row in ATTACKED}
+    assert set(found.index) == {*ATTACKED, "original", "retrain", "filter"}
+    says(
+        "share of the original's: " + ", ".join(f"`{row}` {number}" for row, number in written.items()) + ".",
+        f"none of nine methods empties the weights: attackers find {written['task-vector'][:3]} to "
+        f"{written['pisces'][:3]} of what TIGER knew",
+    )
+    auc = rows(ALL, "industrial-brand", "tiger", "forget:membership.auc.loss", "full")["mean"]
+    probes = rows(ALL, "industrial-brand", "tiger", "probing.auroc.pooled", "full")["mean"]
+    says(
+        "LOSS AUC is {} for `original` and {} for `retrain`, but {} for `npo`, {} for `wga`, {} for `retain-only`. "
+        "`random-reassign` has {} in new IDs".format(
+            *(short(auc[row], 3) for row in ("original", "retrain", "npo", "wga", "retain-only", "random-reassign"))
+        ),
+        f"the original's (AUROC {short(probes['original'], 2)}) included",
+    )
+    back = rows(ALL, "industrial-brand", "tiger", "forget:quantisation.recovery.int4", "full")["mean"]
+    assert 0.05 < back.max() <= 0.06
+    test_rows = rows(MAIN, "industrial-brand", "tiger", LEFT, "full")["mean"]
+    tables = (pd.read_csv(path).assign(row=path.parts[-4]) for path in FULL.glob("*/*/measurements/relearning.csv"))
+    steps = pd.concat(tables).query("model == 'run' and step == 0 and part == 'train'")
+    shared = steps.groupby(["row", "space"])["hr@10"].mean().groupby("row").max()  # original IDs where there are two
+    shown = ("original", "retain-only", "tracer", "npo")
+    says(
+        "in the original IDs, before any attack, is {} (`original`), {} (`retain-only`), {} (`tracer`) and {} (`npo`); "
+        "of test rows {}, {}, {} and {}.".format(
+            *(short(shared[row], 3) for row in shown), *(short(test_rows[row]) for row in shown)
+        )
+    )
+    share = {row: short(shared[row] / shared["original"], 2) for row in ("pisces", "tracer", "npo")}
+    says("Before any attack it is {pisces} for `pisces`, {tracer} for `tracer`, {npo} for `npo`.".format(**share))
