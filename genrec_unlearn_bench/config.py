@@ -164,7 +164,7 @@ def _is_finite(value: Any) -> bool:
 def _sentence(model: type[BaseModel], entry: Any) -> str:
     place = ".".join(str(part) for part in entry["loc"])
     if entry["type"] == "extra_forbidden":
-        known = _known_keys(model)
+        known = _known_keys([model], entry["loc"][:-1])
         near = difflib.get_close_matches(str(entry["loc"][-1]), known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
@@ -178,10 +178,12 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
     return f"{place}: {message} (got {text if len(text) <= 500 else f'{text[:500]}…'})"
 
 
-def _known_keys(model: type[BaseModel]) -> list[str]:
-    """Keys of a model and of all models below it."""
-    inner = [found for field in model.model_fields.values() for found in _models(field.annotation)]
-    return list(dict.fromkeys([*model.model_fields, *(name for one in inner for name in _known_keys(one))]))
+def _known_keys(models: list[type[BaseModel]], place: tuple[int | str, ...]) -> list[str]:
+    """Keys that are known at a place below some models."""
+    for part in map(str, place):
+        fields = [model.model_fields[part] for model in models if part in model.model_fields]
+        models = [found for field in fields for found in _models(field.annotation)] or models
+    return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

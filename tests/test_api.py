@@ -228,13 +228,16 @@ def test_cells_that_diverged_or_failed_are_warned_of(
         bench.run("demo-brand", "npo", results_dir=tmp_path, cache_dir=tmp_path)
 
 
-def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path) -> None:
+def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results").mkdir()
     with pytest.raises(DataMissing, match="run something first"):
         bench.load_results()
     (tmp_path / "results").rmdir()
     with pytest.raises(DataMissing, match="no row"):
         bench.leaderboard(bench.load_results(published=True).query("seed == 12345"))
+    monkeypatch.setattr("genrec_unlearn_bench.submissions.result_set.SHIPPED", Path("empty"))
+    with pytest.raises(DataMissing, match="no published results in this installation"):
+        bench.load_results(published=True)
 
 
 def test_filtered_frames_count_and_edited_values_do_not(published: pd.DataFrame) -> None:

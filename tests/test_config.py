@@ -38,11 +38,9 @@ class _Outer(StrictModel):
         ({"inner": {"learning_rat": 1}}, "inner.learning_rat", "did you mean 'learning_rate'"),
         ({"many": [{}, {"learning_rat": 1}]}, "many.1.learning_rat", "did you mean 'learning_rate'"),
         ({"shape": {"kind": "wide", "widht": 1}}, "shape.wide.widht", "did you mean 'width'"),
-        (
-            {"shape": {"kind": "wide", "zzz": 1}},
-            "shape.wide.zzz",
-            "known keys: shape, inner, many, seed, kind, height, width, learning_rate",
-        ),
+        ({"shape": {"kind": "wide", "zzz": 1}}, "shape.wide.zzz", "known keys: kind, height, width"),
+        ({"inner": {"seed": 1}}, "inner.seed", "known keys: learning_rate"),
+        ({"learning_rate": 0.1}, "learning_rate", "known keys: shape, inner, many, seed"),
     ],
 )
 def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(

@@ -34,18 +34,16 @@ from genrec_unlearn_bench.seeding import derive, numpy_generator, torch_seeded
 from genrec_unlearn_bench.sids.table import SidTable
 
 
-def bucketed_batches(
-    lengths: IntArray, batch_size: int, generator: np.random.Generator, *, window: int = 50
-) -> Iterator[IntArray]:
+def bucketed_batches(lengths: IntArray, batch_size: int, generator: np.random.Generator) -> Iterator[IntArray]:
     """One shuffled pass in batches of similar length.
 
-    Rows are shuffled, sorted by length within windows of ``window`` batches, cut, and the batches shuffled again:
+    Rows are shuffled, sorted by length within windows of fifty batches, cut, and the batches shuffled again:
     almost no padding, and batches differ from epoch to epoch.
     """
     order = generator.permutation(len(lengths))
-    batches = []
-    for first in range(0, len(order), batch_size * window):
-        part = order[first : first + batch_size * window]
+    batches, window = [], 50 * batch_size
+    for first in range(0, len(order), window):
+        part = order[first : first + window]
         part = part[np.argsort(lengths[part], kind="stable")]
         batches += [part[i : i + batch_size] for i in range(0, len(part), batch_size)]
     for index in generator.permutation(len(batches)):

@@ -113,7 +113,7 @@ def _plan_parts(name: str, planned: Plan, outlook: dict[str, Any]) -> list[Part]
     if not jobs:
         done = planned.counts["done"]
         return [*parts, "", "everything that can be run is done" if done else "nothing of it can be run"]
-    time = "unknown" if unknown == jobs else f"{_time(outlook['seconds'])} on one process"
+    time = "unknown" if unknown and not outlook["seconds"] else f"{_time(outlook['seconds'])} on one process"
     return [
         *parts,
         "",

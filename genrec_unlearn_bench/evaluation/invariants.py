@@ -63,7 +63,7 @@ def check_bounds(numbers: Mapping[str, float], *, tolerance: float = TOLERANCE) 
     return broken
 
 
-def check_invariants(values: Sequence[MetricValue], *, tolerance: float = TOLERANCE) -> list[str]:
+def check_invariants(values: Sequence[MetricValue]) -> list[str]:
     """Everything that is wrong with the values of one run, as sentences; empty if nothing is.
 
     Checked: the metric is declared for its group; it is reported once; the value is finite and in its declared
@@ -84,7 +84,7 @@ def check_invariants(values: Sequence[MetricValue], *, tolerance: float = TOLERA
         if key in seen:
             faults.append(f"{place}: stands there twice")
         seen.add(key)
-        faults.extend(f"{place}: {fault}" for fault in _faults(value, spec, tolerance))
+        faults.extend(f"{place}: {fault}" for fault in _faults(value, spec))
         if value.value is None or not math.isfinite(value.value):
             continue
         for family in _FAMILIES:
@@ -93,11 +93,11 @@ def check_invariants(values: Sequence[MetricValue], *, tolerance: float = TOLERA
                 lists.setdefault((family, value.group.value, value.beam), {})[name] = value.value
     for (family, group, beam), numbers in lists.items():
         where = f"{family or 'ranking.'}* ({group}, beam {beam})"
-        faults.extend(f"{where}: {fault}" for fault in check_bounds(numbers, tolerance=tolerance))
+        faults.extend(f"{where}: {fault}" for fault in check_bounds(numbers))
     return faults
 
 
-def _faults(value: MetricValue, spec: MetricSpec, tolerance: float) -> Iterable[str]:
+def _faults(value: MetricValue, spec: MetricSpec) -> Iterable[str]:
     if value.group not in spec.better:
         yield "the metric is not declared for this group"
     if value.n is not None and value.n < 0:
@@ -112,7 +112,7 @@ def _faults(value: MetricValue, spec: MetricSpec, tolerance: float) -> Iterable[
         yield f"the value is {value.value}"
         return
     low, high = spec.range
-    if not low - tolerance <= value.value <= high + tolerance:
+    if not low - TOLERANCE <= value.value <= high + TOLERANCE:
         yield f"{value.value} lies outside [{low}, {high}]"
     if value.n == 0:
         yield "a value was computed from nothing (n = 0)"
@@ -120,5 +120,5 @@ def _faults(value: MetricValue, spec: MetricSpec, tolerance: float) -> Iterable[
         lower, upper = value.interval
         if not (math.isfinite(lower) and math.isfinite(upper)):
             yield f"the interval [{lower}, {upper}] is not finite"
-        elif not lower - tolerance <= value.value <= upper + tolerance:
+        elif not lower - TOLERANCE <= value.value <= upper + TOLERANCE:
             yield f"{value.value} lies outside its interval [{lower}, {upper}]"

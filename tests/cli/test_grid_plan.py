@@ -10,8 +10,10 @@ from typer.testing import CliRunner, Result
 
 from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.grid.expand import expand, read_grid
+from genrec_unlearn_bench.grid.plan import Plan
 from genrec_unlearn_bench.store.store import StageStore
 from tests.grid.light_graphs import LightBuilder, run_all
+from tests.grid.test_collect import planned
 from tests.grid.test_planning import tree_digest
 
 GRID = """\
@@ -106,3 +108,16 @@ def test_a_bad_grid_is_refused(world: Path) -> None:
     assert refused.exit_code == 2
     assert "filter" in refused.stderr
     (world / "bad.yaml").unlink()
+
+
+def test_what_cannot_be_run_is_not_called_done(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    impossible = Plan((planned("one", "impossible", reason="no choice was made"),))
+    monkeypatch.setattr("genrec_unlearn_bench.grid.plan.make_plan", lambda *_: impossible)
+    shown = called(world)
+    assert "1 cell: no choice was made" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == "nothing of it can be run"
+
+
+def test_the_time_of_stages_that_never_ran_is_unknown(world: Path, tmp_path: Path) -> None:
+    shown = called(world, "--cache-dir", str(tmp_path))
+    assert "time: unknown (nothing is known of 17 of 23 jobs)" in shown.stdout

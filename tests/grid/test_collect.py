@@ -120,5 +120,8 @@ def test_the_command_gathers_and_says_what_is_missing(
     assert "missing: late: it is not unlearned yet" in done.output
     content = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
     assert content["counts"] == {"there": 3, "missing": 1}
+    plan = Plan((planned("late", reason="it is not unlearned yet"),))
+    assert "tables:" in done.output
+    assert "tables:" not in CliRunner().invoke(app, call).output  # There is nothing to make them of.
     failed = CliRunner().invoke(app, ["grid", "collect", "smok", "--cache-dir", str(tmp_path / "cache")])
     assert failed.exit_code == 2
