@@ -112,7 +112,7 @@ def load_results(
     """Results below some folders as a tidy data frame: one row for each measured value.
 
     Args:
-        results_dir: One or several folders; with ``published`` none need be there.
+        results_dir: One or several folders; with ``published``, ``results`` need not be there.
         published: Whether to add the results that ship with the suite, and the submissions.
         wide: One row for each run instead, with a column for each measure: ``forget:hr@10/10`` (group:metric/beam).
         skip_broken: Whether to go on without records that cannot be read.
@@ -136,9 +136,7 @@ def load_results(
     from genrec_unlearn_bench.reporting.frame import results_frame
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
-    folders = _folders(results_dir)
-    if published:
-        folders = [one for one in folders if one.is_dir()]
+    folders = [] if published and results_dir == "results" else _folders(results_dir)
     options: dict[str, Any] = {"published": published, "skip_broken": skip_broken, "protocol": protocol}
     return results_frame(load_result_set(folders, **options, filters=filters).results, wide=wide)
 

@@ -81,6 +81,10 @@ class UsageError(BenchError):
     exit_code = 2
 
 
+_LISTED = ("name", "task", "method", "backbone", "dataset", "measurement", "metric", "grid")
+"""What ``bench ls`` lists."""
+
+
 class UnknownName(UsageError):
     """A task, method, dataset … that does not exist, with the nearest ones that do."""
 
@@ -88,7 +92,7 @@ class UnknownName(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         every = "see `bench ls`" if kind == "name" else f"see `bench ls {kind}s`"
-        listing = ", ".join(names) if len(names) <= 12 else every
+        listing = ", ".join(names) if len(names) <= 12 or kind not in _LISTED else every
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 

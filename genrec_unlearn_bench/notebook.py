@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
+import inspect
 import linecache
 import symtable
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -116,7 +118,10 @@ def cell_source(cls: type) -> str:
 
 
 def _file_of(cls: type) -> str:
-    return next((value.__code__.co_filename for value in vars(cls).values() if hasattr(value, "__code__")), "")
+    """Where a class stands, by the code of a function of its own, or the file of its module."""
+    codes = (getattr(inspect.unwrap(value), "__code__", None) for value in vars(cls).values() if callable(value))
+    module = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return next((code.co_filename for code in codes if code is not None), module or "")
 
 
 def _segment(text: str, node: ast.stmt) -> str:

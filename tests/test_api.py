@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import linecache
 import re
 import subprocess
@@ -22,7 +23,7 @@ from genrec_unlearn_bench.cli.main import app
 from genrec_unlearn_bench.data.tasks import tasks
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, UnknownName, UsageError
 from genrec_unlearn_bench.methods.npo import NPO, NPOConfig
-from genrec_unlearn_bench.notebook import cell_source
+from genrec_unlearn_bench.notebook import cell_source, method_file
 from genrec_unlearn_bench.pipeline import cells
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -233,6 +234,8 @@ def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path, monkeypatch:
     with pytest.raises(DataMissing, match="run something first"):
         bench.load_results()
     (tmp_path / "results").rmdir()
+    with pytest.raises(DataMissing, match="there is no folder 'reslts'"):
+        bench.load_results("reslts", published=True)
     with pytest.raises(DataMissing, match="no row"):
         bench.leaderboard(bench.load_results(published=True).query("seed == 12345"))
     monkeypatch.setattr("genrec_unlearn_bench.submissions.result_set.SHIPPED", Path("empty"))
@@ -310,6 +313,13 @@ def test_the_source_of_a_cell_holds_what_the_class_uses_and_no_calls() -> None:
     assert "register_method" not in source
     assert "bench.run" not in source
     assert "import genrec_unlearn_bench as bench" not in source
+
+
+def test_decorated_functions_and_mere_fields_stand_where_they_were_written() -> None:
+    source = cell_source(run_cell(CELL.replace("    def unlearn(", "    @torch.no_grad()\n    def unlearn("))["Mine"])
+    assert "@torch.no_grad()" in source
+    stronger = type("Stronger", (NPO,), {"__module__": NPO.__module__, "name": "stronger"})
+    assert method_file(stronger, Path("results")) == f"{inspect.getfile(NPO)}:Stronger"
 
 
 def test_names_of_other_cells_are_named() -> None:

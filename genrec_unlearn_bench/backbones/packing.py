@@ -7,8 +7,9 @@ changes time and not results, but for the last bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -113,16 +114,15 @@ class Packing:
 
 
 def watched(network: nn.Module) -> bool:
-    """Whether hooks read or change outputs of modules, which then need a batch as a whole.
+    """Whether hooks read or change outputs of modules, which then need a batch as a whole."""
+    return any(True for _ in foreign_hooks(network))
 
-    Hooks that transformers leaves behind where hidden states were once requested do not count.
-    """
-    return any(
-        not getattr(hook, "__module__", "").startswith("transformers.")
-        for part in network.modules()
-        for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
-        for hook in hooks.values()
-    )
+
+def foreign_hooks(network: nn.Module) -> Iterator[Callable[..., Any]]:
+    """Hooks on modules, but those that transformers leaves behind where hidden states were once requested."""
+    for part in network.modules():
+        for hooks in (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks):
+            yield from (h for h in hooks.values() if not str(getattr(h, "__module__", "")).startswith("transformers."))
 
 
 def length_groups(lengths: Tensor, *, positions: int = CPU_POSITIONS) -> list[Tensor]:

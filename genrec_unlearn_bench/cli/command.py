@@ -192,9 +192,8 @@ def describe(view: Mapping[str, Any]) -> list[Table]:
     for name, value in view.items():
         title = name.replace("_", " ")
         if value and isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in value):
-            tables.append(
-                sheet([[text_of(cell) for cell in one.values()] for one in value], list(value[0]), title=title)
-            )
+            heads = list(dict.fromkeys(field for one in value for field in one))
+            tables.append(sheet([[text_of(one.get(field)) for field in heads] for one in value], heads, title=title))
         elif value and isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values()):
             columns = [_flat(one) for one in value.values()]
             names = dict.fromkeys(field for column in columns for field in column)

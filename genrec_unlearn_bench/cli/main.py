@@ -131,7 +131,9 @@ class Command(TyperCommand):
             ctx.meta[ALL] = True
             typer.echo(self.get_help(ctx))
             raise typer.Exit
-        found: list[str] = super().parse_args(ctx, _one_seed_each(args))
+        if any(param.name == "seed" and getattr(param, "multiple", False) for param in self.params):
+            args = _one_seed_each(args)
+        found: list[str] = super().parse_args(ctx, args)
         return found
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -174,12 +174,7 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
     """
     from genrec_unlearn_bench.reporting.outputs import SITE, differences, site_files
     from genrec_unlearn_bench.submissions.result_set import load_published
-    from genrec_unlearn_bench.submissions.verification import published_sources
 
-    if not published_sources(leaderboard):
-        raise UsageError(
-            f"there is no result below {str(leaderboard)!r}", hint="give the leaderboard's folder (--leaderboard)"
-        )
     results = [one for part in load_published(leaderboard) for one in part.results]
     files = site_files(results, root=leaderboard)
     place = out or leaderboard / SITE

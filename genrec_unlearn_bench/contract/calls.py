@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from genrec_unlearn_bench.backbones.packing import foreign_hooks
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.data.forget import Groups
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import BenchError
-from genrec_unlearn_bench.evaluation.decode import decode
+from genrec_unlearn_bench.evaluation.decode import decode, given_histories
 from genrec_unlearn_bench.evaluation.invariants import check_invariants
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
 from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, user_mean
@@ -152,7 +153,7 @@ def fingerprint(recommender: Recommender) -> Fingerprint:
         serving=_digest(recommender.serving),
         training=recommender.module.training,
         trainable=tuple(parameter.requires_grad for parameter in recommender.module.parameters()),
-        hooks=sum(_hooks(part) for part in recommender.module.modules()),
+        hooks=len([*foreign_hooks(recommender.module)]),
     )
 
 
@@ -179,19 +180,11 @@ def list_faults(model: Recommender, test: Groups, rows: int) -> Iterator[str]:
     values: list[MetricValue] = []
     for group, part in ((Group.FORGET, test.forget), (Group.RETAIN, test.retain)):
         examples = at_most(part, rows, 0, "soundness", group.value)
-        # A served model that drops items from histories is given the whole history, as it drops before it cuts.
-        cut = None if model.serving.ignored is not None else model.history_limit
-        ranking = decode(model, examples.histories(cut), beam=BEAM, label=group.value, progress=Progress())
+        ranking = decode(model, given_histories(model, examples), beam=BEAM, label=group.value, progress=Progress())
         yield from (f"{group.value} lists: {fault}" for fault in _order_faults(model, ranking))
         ranks = ranking.ranks(examples.targets)
         values += [user_mean(name, group, score(ranks), beam=BEAM) for name, score in RANK_METRICS.items()]
     yield from check_invariants(values)
-
-
-def _hooks(part: torch.nn.Module) -> int:
-    """Number of hooks on a module, without those that transformers installs to collect hidden states and keeps."""
-    found = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
-    return sum(not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in found)
 
 
 def _order_faults(model: Recommender, ranking: Ranking) -> Iterator[str]:

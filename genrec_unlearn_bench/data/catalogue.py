@@ -72,8 +72,8 @@ class Column(StrictModel):
 
 
 AttributeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-RESERVED_NAMES = {*get_args(ItemField), "category", "entangled", "item"}
-"""What no attribute is called: fields of items, and kinds of concepts."""
+RESERVED_NAMES = {*get_args(ItemField), "category", "concept", "entangled", "interaction", "item"}
+"""What no attribute is called: fields of items, kinds of concepts, and the column that marks concept items."""
 
 
 class Columns(StrictModel):

@@ -76,18 +76,51 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class ForgetSplit:
+class Forgotten:
+    """What is to be forgotten.
+
+    Attributes:
+        items: [N] concept items; none marked where single interactions are to be forgotten.
+        pairs: [P, 2] forgotten (user, item) pairs; empty for the other kinds.
+    """
+
+    kind: ConceptKind
+    items: BoolArray
+    pairs: IntArray
+
+    def forgotten_events(self, examples: Examples) -> BoolArray:
+        """[E] history events that are to be forgotten."""
+        return self._marked(examples.events, examples.event_users)
+
+    def concept_places(self, items: IntArray, users: IntArray) -> BoolArray:
+        """[B, T] where ``items`` [B, T] of ``users`` [B] are to be forgotten; negative items (padding) are not."""
+        return self._marked(items, users[:, None])
+
+    def cleaned(self, examples: Examples) -> Examples:
+        """The examples with everything that is to be forgotten taken out of their histories, as retraining reads them.
+
+        Rows whose history becomes empty are left out: there is nothing to predict from.
+        """
+        kept = examples.drop_events(self.forgotten_events(examples))
+        return kept.subset(kept.ends > kept.starts)
+
+    def _marked(self, items: IntArray, users: IntArray) -> BoolArray:
+        real = items >= 0
+        if self.kind is not ConceptKind.INTERACTION:
+            return np.asarray(real & self.items[np.where(real, items, 0)], dtype=np.bool_)
+        width = int(max(len(self.items), 1))
+        keys = np.sort(self.pairs[:, 0] * width + self.pairs[:, 1])
+        return np.asarray(real & among(users * width + items, keys), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class ForgetSplit(Forgotten):
     """A resolved task.
 
     For ``interaction`` the valid and test forget groups are the drawn train interactions themselves (10 % and 90 % of
     them), as deleted data has no future of its own.
     """
 
-    kind: ConceptKind
-    items: BoolArray
-    """[N] concept items (none marked for the kind ``interaction``)."""
-    pairs: IntArray
-    """[P, 2] forgotten (user, item) pairs; empty for the other kinds."""
     train: Groups
     valid: Groups
     test: Groups
@@ -102,42 +135,6 @@ class ForgetSplit:
         All False where the neighbours are not known (``near`` is None).
         """
         return np.zeros(len(examples), dtype=np.bool_) if self.near is None else self.near[examples.targets]
-
-    def concept_places(self, items: IntArray, users: IntArray) -> BoolArray:
-        """[B, T] where ``items`` [B, T] of ``users`` [B] are to be forgotten."""
-        return concept_places(self.kind, self.items, self.pairs, items, users[:, None])
-
-    def cleaned(self, examples: Examples) -> Examples:
-        """``cleaned`` of this task."""
-        return cleaned(examples, self.kind, self.items, self.pairs)
-
-
-def forgotten_events(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> BoolArray:
-    """[E] history events to be forgotten: concept items, or for interaction requests the forgotten pairs."""
-    return concept_places(kind, items, pairs, examples.events, examples.event_users)
-
-
-def concept_places(
-    kind: ConceptKind, concept: BoolArray, pairs: IntArray, items: IntArray, users: IntArray
-) -> BoolArray:
-    """Where ``items`` are marked by ``concept`` [N], or for interaction requests are one of the pairs of their user.
-
-    ``items`` and ``users`` may have any shapes that broadcast; negative items (padding, empty places) are none.
-    """
-    real = items >= 0
-    if kind is not ConceptKind.INTERACTION:
-        return np.asarray(real & concept[np.where(real, items, 0)], dtype=np.bool_)
-    width = int(max(len(concept), 1))
-    return np.asarray(real & among(users * width + items, np.sort(pairs[:, 0] * width + pairs[:, 1])), dtype=np.bool_)
-
-
-def cleaned(examples: Examples, kind: ConceptKind, items: BoolArray, pairs: IntArray) -> Examples:
-    """The examples with ``forgotten_events`` taken out of their histories.
-
-    Rows whose history becomes empty are left out: there is nothing to predict from.
-    """
-    kept = examples.drop_events(forgotten_events(examples, kind, items, pairs))
-    return kept.subset(kept.ends > kept.starts)
 
 
 def manifest_digest(manifest: TaskManifest) -> str:

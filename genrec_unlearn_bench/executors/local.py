@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -45,8 +46,8 @@ def gpus_here() -> tuple[str, ...]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         # Everything behind the first negative number is hidden.
-        names = [name.strip() for name in visible.partition("-")[0].split(",")]
-        return tuple(name for name in names if name)
+        names = takewhile(lambda name: not name.startswith("-"), map(str.strip, visible.split(",")))
+        return tuple(filter(None, names))
     command = [shutil.which("nvidia-smi") or "nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     try:
         listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)  # noqa: S603

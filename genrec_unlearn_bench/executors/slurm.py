@@ -17,11 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.config import StrictModel
+from genrec_unlearn_bench.data.catalogue import read_yaml
 from genrec_unlearn_bench.errors import MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
 from genrec_unlearn_bench.grid.spec import Job, Resources, listed
@@ -57,6 +58,12 @@ class SlurmOptions(StrictModel):
     """Shell lines that are run on the node first: ``module load cuda``."""
     sbatch: dict[str, str | int | bool | None] = Field(default_factory=dict)
     """Other options of sbatch by their long names: ``{partition: gpu, mail-type: FAIL}``; null takes one back."""
+
+    @model_validator(mode="after")
+    def _others(self) -> Self:
+        if taken := {"time", "nodes"} & set(self.sbatch):
+            raise ValueError(f"sbatch: {min(taken)} is set here: a job has one node, and its time is `minutes`")
+        return self
 
 
 class SlurmChanges(SlurmOptions):
@@ -135,10 +142,10 @@ class Placement(NamedTuple):
 
 
 def read_slurm_settings(path: Path | None) -> SlurmSettings:
-    """Settings from a file; the defaults where none is given. Raises ConfigError with all faults, OSError."""
+    """Settings from a file; the defaults where none is given. Raises ConfigError with all faults."""
     if path is None:
         return SlurmSettings()
-    return parse_yaml(SlurmSettings, path.read_text(encoding="utf-8"), where=str(path))
+    return read_yaml(SlurmSettings, path)
 
 
 class JobArray(NamedTuple):

@@ -146,12 +146,13 @@ class _Planner:
 
 
 def can_download(dataset: str, data_dir: Path | None) -> bool:
-    """Whether all files of a dataset have a public address, and downloads are not switched off."""
+    """Whether all files of a dataset can be fetched, and downloads are not switched off."""
     try:
-        files = find_dataset(dataset, data_dir).files
+        spec = find_dataset(dataset, data_dir)
     except BenchError:
         return False
-    return bool(files) and os.environ.get(OFFLINE_VARIABLE, "") in ("", "0") and all(file.url for file in files)
+    public = spec.hub is not None or all(file.url for file in spec.files)
+    return bool(spec.files) and os.environ.get(OFFLINE_VARIABLE, "") in ("", "0") and public
 
 
 class Costs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,7 +103,8 @@ class RunRequest(StrictModel):
         parts = (("", self.method_set), ("-backbone", self.backbone_set))
         for part, fields in (*parts, ("-sid", self.sid_set), ("-measure", self.measure_set)):
             for name, value in fields.items():
-                words += [f"--set{part}", f"{name}={'null' if value is None else value}"]
+                plain = json.dumps(value) if value is None or isinstance(value, dict | list) else str(value)
+                words += [f"--set{part}", f"{name}={plain}"]
         return words
 
 

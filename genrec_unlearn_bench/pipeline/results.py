@@ -193,9 +193,12 @@ def _line_path(request: RunRequest, store: StageStore) -> Path:
     code, methods, tasks, leaderboard = (str(resources.files(f"genrec_unlearn_bench{name}")) for name in package)
     read = [code, methods, tasks, f"{leaderboard}/rulesets"]
     read += [str(request.tuned_dir)] if request.ruleset == "tuned" else []
-    read += [value for value in (request.encoder, *request.backbone_set.values()) if isinstance(value, str)]
+    named = (request.encoder, request.sids, *request.backbone_set.values())
+    read += [str(value) for value in named if isinstance(value, str | Path)]
     content = {
         "request": request.model_dump(mode="json", exclude={"results_dir", "threads"}),
+        "task": task.model_dump(mode="json"),
+        "dataset": spec.model_dump(mode="json"),
         "data": [source.digest for source in source_digests(spec, request.data_dir, download=False)],
         "method": source_digest(find_method(request.method)),
         # Which device `auto` means, without asking torch.
@@ -207,6 +210,7 @@ def _line_path(request: RunRequest, store: StageStore) -> Path:
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of every file below a folder; empty where it is none."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    """Name, size and time of a file, or of every file below a folder; empty where there is neither."""
+    every = [folder, *sorted(folder.rglob("*"))]
+    paths = [path for path in every if path.is_file() and "__pycache__" not in path.parts]
     return [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]

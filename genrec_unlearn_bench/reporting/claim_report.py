@@ -17,11 +17,10 @@ from genrec_unlearn_bench.reporting.board import Block, make_board
 from genrec_unlearn_bench.reporting.claims import Claim, Claims, Evidence, Outcome, Rule, apply_rule, rows_of
 from genrec_unlearn_bench.reporting.comparisons import names_of
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.results import Result, scale_rank
 from genrec_unlearn_bench.reporting.wording import counted, listed, markdown_text, spanned
 
 SCHEMA_VERSION = 2
-SCALES = ("smoke", "small", "paper", "official")
 REGIMES = {"core": "", "full": "suite full"}
 
 Pair = tuple[str, str]
@@ -83,7 +82,7 @@ def _best(rule: Rule, blocks: Sequence[Block], claims: Claims, protocol: Statist
         rows = rows_of(rule, block, claims).values()
         complete = sum(row is not None and len(row.results) >= protocol.seeds for row in rows)
         key = block.key
-        return complete, SCALES.index(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
+        return complete, scale_rank(key.scale), key.ruleset == "tuned", version_of(block), len(block.seeds)
 
     return max(blocks, key=order)
 
@@ -111,7 +110,7 @@ def _verdict(claim: Claim, evidence: dict[Pair, list[Evidence]]) -> tuple[Outcom
 
 
 def _at_scale(claim: Claim, each: Evidence) -> bool:
-    return SCALES.index(each.block.key.scale) >= SCALES.index(claim.scale)
+    return scale_rank(each.block.key.scale) >= scale_rank(claim.scale)
 
 
 def _shorts(evidence: Sequence[Evidence]) -> str:

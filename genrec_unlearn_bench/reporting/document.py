@@ -220,6 +220,8 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     kind = {row["label"]: row["kind"] for row in rows}
     idle = [label for label, each in found.items() if each["forgets"]["verdict"] == Forgets.NO_EFFECT]
     without = f" Without any effect: {listed(idle)}." if idle else ""
+    if not found:
+        return "There are reference rows alone: no method was run."
     if all(each["forgets"]["tone"] == Tone.OPEN or label in idle for label, each in found.items()):
         return f"Too few seeds to show anything: the numbers are here, in grey, and no verdicts.{without}"
     forget = [label for label, each in found.items() if each["forgets"]["verdict"] == Forgets.YES]

@@ -34,6 +34,7 @@ from genrec_unlearn_bench.reporting.across import across
 from genrec_unlearn_bench.reporting.board import Block, Board
 from genrec_unlearn_bench.reporting.document import document
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol, layouts
+from genrec_unlearn_bench.reporting.results import scale_rank
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 from genrec_unlearn_bench.reporting.verdicts import sort_key
 from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_environment
@@ -41,7 +42,6 @@ from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_en
 TITLE = "Unlearning in generative recommendation"
 SCRIPTS = ("elements.js", "table.js", "plot.js", "details.js", "compare.js", "main.js")
 """In the order in which they build on each other."""
-SCALES = ("smoke", "small", "official", "paper")
 """From the smallest."""
 GROUPS = (("method", "Methods"), ("control", "Controls"), ("reference", "References"))
 OFFLINE = ("full",)
@@ -132,8 +132,7 @@ def _content(board: Board, protocol: StatisticsProtocol, baseline: str | None) -
 
     def importance(place: int) -> tuple[int, int]:
         block = content["blocks"][place]
-        scale = SCALES.index(block["scale"]) if block["scale"] in SCALES else -1
-        return scale, sum(len(row["runs"]) for row in block["rows"])
+        return scale_rank(block["scale"]), sum(len(row["runs"]) for row in block["rows"])
 
     # The page opens on the largest scale, as small ones are for trying things, and there on the most runs.
     start = max(range(len(content["blocks"])), key=importance, default=0)

@@ -48,7 +48,7 @@ class Measure(NamedTuple):
         """
         head, slash, tail = text.partition("/")
         side, colon, metric = head.rpartition(":")
-        spec = _spec(metric)
+        spec = metric_spec(metric)
         groups = {_SIDES[group] or group.value: group for group in spec.better} | {g.value: g for g in spec.better}
         if (colon and side not in groups) or (not colon and len(spec.better) != 1):
             hint = " or ".join(f"{name}:{spec.name}" for name in dict.fromkeys(_SIDES[g] for g in spec.better))
@@ -60,7 +60,7 @@ class Measure(NamedTuple):
 
     @property
     def spec(self) -> MetricSpec:
-        return _spec(self.metric)
+        return metric_spec(self.metric)
 
     @property
     def base(self) -> Measure:
@@ -118,33 +118,9 @@ def listed(metric: str) -> bool:
     return metric.removeprefix(GAP).partition(".")[0] not in _WITHOUT_BEAM
 
 
-def _spec(name: str) -> MetricSpec:
-    return _COSTS[name] if name in _COSTS else metric_spec(name)
-
-
 UNLEARN_SECONDS = Measure("cost.unlearn-seconds", Group.ALL)
 TUNING_SECONDS = Measure("cost.tuning-seconds", Group.ALL)
 TOTAL_SHARE = Measure("cost.total-share", Group.ALL)
 RECORDED_COSTS = (TUNING_SECONDS, TOTAL_SHARE)
-"""Costs that a record need not hold; where it does not, tables have a dash."""
-
-
-def _cost(measure: Measure, title: str, unit: str, what: str) -> MetricSpec:
-    return MetricSpec(
-        name=measure.metric,
-        title=title,
-        better={Group.ALL: Better.LOWER},
-        range=(0.0, math.inf),
-        unit=unit,
-        description=f"Wall-clock of {what}.",
-        source="protocol sec. 4",
-    )
-
-
-_TUNING = "trying configurations before this one was chosen, validation included"
-_TOTAL = "unlearning and tuning together, as a share of that of training the oracle"
-_COSTS = {
-    TUNING_SECONDS.metric: _cost(TUNING_SECONDS, "Tuning", "seconds", _TUNING),
-    TOTAL_SHARE.metric: _cost(TOTAL_SHARE, "% of retraining", "%", _TOTAL),
-}
-"""Costs that no record lists among its metrics; they follow from its other fields (``results``)."""
+"""Costs that no record lists among its metrics: they follow from its other fields (``results``), and where these are
+empty, tables have a dash."""

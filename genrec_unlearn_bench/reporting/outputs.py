@@ -86,8 +86,11 @@ def make_report(
     if baseline is not None and baseline not in labels:
         raise UnknownName("row", baseline, labels)
     tables = make_tables(board, layout, protocol, beam=beam, baseline=baseline)
-    if wanted is not None:
+    if wanted is not None and tables:
         tables = tuple(table for each in tables if (table := narrowed(each, wanted)).sections)
+        if not tables:
+            what = f"{' and '.join(wanted.methods)}: reference rows alone"
+            raise DataMissing(what, hint="name a method as well: reference rows are always shown beside methods")
     if not tables:
         shown = [f"requests of the kind {' or '.join(layout.kinds)}"] if layout.kinds else []
         shown += ["methods with variants"] if layout.rows == "variants" else []

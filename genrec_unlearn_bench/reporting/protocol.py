@@ -65,7 +65,7 @@ class StatisticsProtocol(StrictModel):
 
     def measures(self, texts: Sequence[str], beam: int | None = None) -> tuple[Measure, ...]:
         """Measures by their names, list metrics at a beam (the protocol's where none is given)."""
-        return tuple(Measure.parse(text, beam=beam or self.beam) for text in texts)
+        return tuple(Measure.parse(text, beam=self.beam if beam is None else beam) for text in texts)
 
     @property
     def name(self) -> str:

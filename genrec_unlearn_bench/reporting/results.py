@@ -18,6 +18,7 @@ from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 
+SCALES = ("smoke", "small", "paper", "official")
 _GAPS = ("gap.", "gapz.")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
@@ -111,6 +112,11 @@ class Loaded(NamedTuple):
 
     results: tuple[Result, ...]
     faults: tuple[str, ...]
+
+
+def scale_rank(scale: str) -> int:
+    """How large a scale is, from smoke (0) up; -1 for one that does not exist."""
+    return SCALES.index(scale) if scale in SCALES else -1
 
 
 def find_records(root: Path) -> list[Path]:

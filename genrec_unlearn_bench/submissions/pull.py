@@ -33,7 +33,8 @@ def pull(source: str, results_dir: Path, progress: Progress) -> dict[Path, bool]
         with opened(path) as bundle:
             if faults := verify(bundle).faults:
                 what = f"checks that fail: {len(faults)}, the first: {faults[0].what}"
-                raise BenchError(what, where=f"{source}: {faults[0].where}", hint=f"bench submission verify {source}")
+                hint = "`bench submission verify` names all" + " (download the file)" * (str(path) != source)
+                raise BenchError(what, where=f"{source}: {faults[0].where}", hint=hint)
             pulled = {}
             for result in bundle.results:
                 target = result_folder(results_dir, result.record.cell, result.record.key)

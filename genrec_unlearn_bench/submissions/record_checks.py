@@ -11,9 +11,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import read_json
 from genrec_unlearn_bench.data.catalogue import find_dataset
 from genrec_unlearn_bench.data.forget import TaskManifest, check_manifest, manifest_digest
 from genrec_unlearn_bench.data.tasks import find_task, tasks
@@ -21,6 +20,7 @@ from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD, result_folder, table_place
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
+from genrec_unlearn_bench.reporting.results import SCALES
 from genrec_unlearn_bench.submissions.bundle import VERIFICATION, Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_platform
@@ -97,7 +97,9 @@ def check_manifests(bundle: Bundle) -> Iterator[Finding]:
 
 @check("result", "run and publish the cell again with this version of the suite")
 def check_versions(bundle: Bundle, result: Result) -> Iterator[Finding]:
-    made, schema = result.record.protocol_version, result.record.schema_version
+    made, schema, scale = result.record.protocol_version, result.record.schema_version, result.record.cell.scale
+    if scale not in SCALES:
+        yield result.at("cell.scale"), f"there is no scale {scale!r}", f"the scales are {', '.join(SCALES)}"
     # Published results keep the protocol that they were made under; what is new follows the present one.
     if made != PROTOCOL_VERSION and not (bundle.is_tree and made in PROTOCOLS):
         what = f"the result was made under protocol version {made}, this is {PROTOCOL_VERSION}"
@@ -242,11 +244,7 @@ def known_manifest(bundle: Bundle, task: str) -> TaskManifest | None:
     """The manifest a task resolves to: computed for the demo, taken from the leaderboard's results for others."""
     if task in demo_tasks():
         return _demo_manifest(task)
-    path = bundle.leaderboard / "results" / MANIFESTS / f"{task}.json"
-    try:
-        return TaskManifest.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
+    return read_json(TaskManifest, bundle.leaderboard / "results" / MANIFESTS / f"{task}.json")
 
 
 @cache
@@ -259,7 +257,8 @@ def _demo_manifest(task: str) -> TaskManifest:
 
 
 def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:
-    """The results of a task and backbone that can be read, with their folders."""
-    for path in sorted((root / task / backbone).rglob(RECORD)):
-        with suppress(OSError, ValidationError):
-            yield path.parent, RunRecord.model_validate_json(path.read_bytes())
+    """The results of a task and backbone that can be read, with their folders; none for names that lead elsewhere."""
+    folder = (root / task / backbone).resolve()
+    for path in sorted(folder.rglob(RECORD)) if root.resolve() in folder.parents else ():
+        if record := read_json(RunRecord, path):
+            yield path.parent, record

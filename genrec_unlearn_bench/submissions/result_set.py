@@ -15,7 +15,7 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.reporting.board import Board, without_copies
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
-from genrec_unlearn_bench.reporting.measure import Measure, check_beam
+from genrec_unlearn_bench.reporting.measure import check_beam
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
@@ -79,10 +79,7 @@ class ResultSet:
     ) -> tuple[PairedBlock, ...]:
         """Two rows of each selected block that has both, by the protocol's primary measures unless some are named."""
         protocol = self.protocol
-        texts = metrics or protocol.primary
-        measures = tuple(
-            dict.fromkeys(Measure.parse(text, beam=protocol.beam if beam is None else beam) for text in texts)
-        )
+        measures = tuple(dict.fromkeys(protocol.measures(metrics or protocol.primary, beam)))
         with self.located(first, second):
             pairs = find_pair(self.board(wanted), first, second)
         return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
@@ -186,10 +183,8 @@ def results_at(folders: Sequence[Path]) -> ResultSet:
 def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:
     """Results of a leaderboard's folder (default: of the one that ships), by source."""
     if not (sources := published_sources(root or SHIPPED)):
-        raise DataMissing(
-            "there are no published results in this installation",
-            hint="work from a clone of the repository, or fetch some with `bench results pull`",
-        )
+        hint = "work from a clone of the repository, or fetch some with `bench results pull`"
+        raise DataMissing(f"there are no published results in {root or 'this installation'}", hint=hint)
     return [load_results([folder], source=source, skip_broken=skip_broken) for source, folder in sources]
 
 

@@ -20,6 +20,7 @@ from pydantic import Field
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.backbones.config import BackboneConfig
 from genrec_unlearn_bench.config import StrictModel, parse, parse_yaml
+from genrec_unlearn_bench.data.catalogue import read_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
 from genrec_unlearn_bench.registry import Entry, source_digest
@@ -184,7 +185,7 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
     """
     rules = FixedRules(protocol_version=PROTOCOL_VERSION)
     if path.is_file():
-        rules = parse_yaml(FixedRules, path.read_text(encoding="utf-8"), where=str(path))
+        rules = read_yaml(FixedRules, path)
     places = [ChosenOn(**choice.model_dump(include=set(ChosenOn.model_fields))) for choice, _ in chosen]
     on = rules.chosen_on or places[0]
     if rules.protocol_version != PROTOCOL_VERSION or any(place != on for place in places):

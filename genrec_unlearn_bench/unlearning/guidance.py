@@ -16,7 +16,7 @@ from torch import Tensor
 
 from genrec_unlearn_bench.backbones.recommender import Recommender, length_batches
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Histories, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, concept_places
+from genrec_unlearn_bench.data.forget import ConceptKind
 from genrec_unlearn_bench.decoding.beam import beam_search
 from genrec_unlearn_bench.decoding.session import DecoderSession
 from genrec_unlearn_bench.decoding.trie import Trie
@@ -77,8 +77,7 @@ class Contexts:
         without concept items has its m oldest replaced by random retain items, so that both contexts differ as much.
         """
         items = histories.items
-        given = self._request
-        concept = concept_places(given.kind, given.items, given.pairs, items, histories.users[:, None])
+        concept = self._request.concept_places(items, histories.users)
         other = (items != PAD) & ~concept
         oldest = other & (np.cumsum(other, axis=1) <= self._count)
         pool, first, number = self.pools(histories.users)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, Groups, cleaned, forgotten_events
+from genrec_unlearn_bench.data.examples import BoolArray, IntArray
+from genrec_unlearn_bench.data.forget import ConceptKind, Forgotten, Groups
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
 
 @dataclass(frozen=True, eq=False)
-class ForgetRequest:
+class ForgetRequest(Forgotten):
     """The data to forget and the data to keep. Holds no test data, no retrained model and no task name.
 
     Attributes:
@@ -28,9 +28,6 @@ class ForgetRequest:
         seed: Seed of this run; derive generators from it by name (``seeding``).
     """
 
-    kind: ConceptKind
-    items: BoolArray
-    pairs: IntArray
     train: Groups
     valid: Groups
     features: ItemFeatures
@@ -61,15 +58,6 @@ class ForgetRequest:
             marked = np.flatnonzero(self.items)
             numbers[marked] = np.unique([self.catalogue.brands[item] for item in marked], return_inverse=True)[1]
         return numbers.astype(np.int64)
-
-    def forgotten_events(self, examples: Examples) -> BoolArray:
-        """[E] history events that are to be forgotten: concept items, or the forgotten pairs."""
-        return forgotten_events(examples, self.kind, self.items, self.pairs)
-
-    def cleaned(self, examples: Examples) -> Examples:
-        """The examples with everything that is to be forgotten taken out of their histories, as retraining reads them;
-        rows whose history becomes empty are left out."""
-        return cleaned(examples, self.kind, self.items, self.pairs)
 
 
 def check_request(request: ForgetRequest, *, task: str) -> None:

@@ -28,8 +28,11 @@ class PairedBatch:
     retain_rows: IntArray
 
 
-def all_examples(groups: Groups) -> Examples:
-    one, two = groups.forget, groups.retain
+def all_examples(one: Examples, two: Examples) -> Examples:
+    """The examples of both, ``one`` first; events that both share are not repeated."""
+    if np.array_equal(one.events, two.events) and np.array_equal(one.event_users, two.event_users):
+        columns = ("users", "targets", "times", "starts", "ends")
+        return replace(one, **{name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in columns})
     shift = len(one.events)
     two = replace(two, starts=two.starts + shift, ends=two.ends + shift)
     return Examples(**{name: np.concatenate([array, getattr(two, name)]) for name, array in vars(one).items()})

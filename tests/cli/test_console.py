@@ -14,7 +14,7 @@ from rich.progress import Progress as RichBars
 from rich.table import Table
 
 from genrec_unlearn_bench import progress_display
-from genrec_unlearn_bench.cli.command import Output, as_command, card, print_json, sheet, stdout
+from genrec_unlearn_bench.cli.command import Output, as_command, card, describe, print_json, sheet, stdout
 from genrec_unlearn_bench.errors import BenchError, ConfigError, DataMissing, ProtocolMismatch, UnknownName
 from genrec_unlearn_bench.progress_display import BarProgress, LineProgress, duration, print_line, progressing
 
@@ -190,3 +190,9 @@ def test_output_is_shown_and_ends_with_its_code(capsys: pytest.CaptureFixture[st
         verb(code=3, as_json=True)
     assert end.value.exit_code == 3
     assert json.loads(capsys.readouterr().out) == {"code": 3}
+
+
+def test_a_list_of_mappings_is_a_table_of_all_their_fields() -> None:
+    (table,) = describe({"vary": [{"where": "npo", "fields": 1}, {"fields": 2, "plain": True}]})
+    assert [str(column.header) for column in table.columns] == ["where", "fields", "plain"]
+    assert [[*column.cells] for column in table.columns] == [["npo", "–"], ["1", "2"], ["–", "True"]]

@@ -122,6 +122,12 @@ def test_naming_a_method_hides_others_and_changes_no_test(records: Path) -> None
     assert "1 method not selected" in bench("--results-dir", records, "--method", "tracer").stdout
 
 
+def test_reference_rows_alone_make_no_table(records: Path) -> None:
+    words = told(bench("--results-dir", records, "--method", "retrain"), 2)
+    assert "retrain: reference rows alone" in words
+    assert "name a method as well" in words
+
+
 def test_unknown_names_get_the_nearest(records: Path) -> None:
     assert "did you mean tracer" in told(bench("--results-dir", records, "--method", "traser"), 2)
     assert "'foo-*'" in told(bench("--results-dir", records, "--task", "foo-*"), 2)

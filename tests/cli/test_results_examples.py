@@ -99,3 +99,9 @@ def test_runs_made_elsewhere_are_said_with_their_command(world: World) -> None:
     assert done.exit_code == 2
     assert "the cache has no ranked lists of this run" in done.stderr
     assert "bench run --task world-brand --method original --set lr=1 --seed 0" in done.stderr
+
+
+def test_one_seed_is_taken_not_the_last_of_several(world: World) -> None:
+    refused = bench(world, "--method", "npo,tracer", "--seed", "0,1")
+    assert refused.exit_code == 2
+    assert "valid integer" in refused.output

@@ -80,6 +80,11 @@ BAD_CALLS = {
         "result-whole",
         "1 hooks were left behind",
     ),
+    "a hook on gradients": (
+        at_end("model.module.register_full_backward_hook(lambda *given: None)"),
+        "result-whole",
+        "1 hooks were left behind",
+    ),
     "no losses": (
         ('        progress.log("noise", 0, {"size": self.config.size})\n', ""),
         "losses",

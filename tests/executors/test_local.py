@@ -118,6 +118,8 @@ def test_gpus_are_given_to_who_may_use_one(world: World, monkeypatch: pytest.Mon
     assert machine.gpus_for(on("cuda:1")) == 0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
     assert gpus_here() == ("3", "5")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937-d72c,MIG-11,-1,GPU-5")
+    assert gpus_here() == ("GPU-8932f937-d72c", "MIG-11")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert gpus_here() == ()
 

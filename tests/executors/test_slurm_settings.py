@@ -72,3 +72,19 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert "where.methods.[key]: Input should be 'task'" in str(told.value)
     assert "did you mean 'gpus'?" in str(told.value)
     assert read_slurm_settings(None) == SlurmSettings()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"sbatch: {time: '1-00:00:00'}", "sbatch: time is set here: a job has one node, and its time is `minutes`"),
+        (b"overrides: [{where: {}, set: {sbatch: {nodes: null}}}]", "sbatch: nodes is set here"),
+        (b"minutes: \xff", "not UTF-8 text"),
+    ],
+)
+def test_what_would_fail_in_the_queue_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "slurm.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as told:
+        read_slurm_settings(path)
+    assert fault in str(told.value)

@@ -11,7 +11,7 @@ import pytest
 
 from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.grid.expand import CellGraph, GridCell
-from genrec_unlearn_bench.grid.plan import Plan, explain_cell, make_plan
+from genrec_unlearn_bench.grid.plan import Plan, can_download, explain_cell, make_plan
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.results import result_folder
 from genrec_unlearn_bench.progress import Progress
@@ -177,6 +177,11 @@ def test_a_dataset_that_is_elsewhere_is_missing_or_impossible(tmp_path: Path, mo
     (cell,) = make_plan(cells, build, StageStore(tmp_path), Progress()).cells
     assert (cell.status, cell.reason) == ("missing", "the dataset's files are to be downloaded")
     assert [job.name for job in Plan((cell,)).jobs] == [cell.cell.name]
+
+
+def test_files_come_from_addresses_or_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GENREC_UNLEARN_BENCH_OFFLINE", raising=False)
+    assert [can_download(name, None) for name in ("beauty-2023", "sports", "demo")] == [True, True, False]
 
 
 @pytest.mark.huge

@@ -115,7 +115,9 @@ def test_the_written_concept_feature_is_found_and_steered_away() -> None:
     model, direction = written()
     asked = request()
     block = anatomy(model).decoder[0]
-    (rows,), (held_out,) = activation_rows(model, all_examples(asked.train), [block], count=3000, seed=0)
+    (rows,), (held_out,) = activation_rows(
+        model, all_examples(asked.train.forget, asked.train.retain), [block], count=3000, seed=0
+    )
     config = SaeConfig(sae_width=4, sae_k=6, sae_steps=300, sae_batch_size=128)
     sae = train_sae(rows, config, seed=0, stage="test", progress=Progress())
     assert unexplained(held_out, sae.reconstruct(held_out)) < 0.2

@@ -47,6 +47,13 @@ def test_devices() -> None:
             resolve_device("cuda:0")
 
 
+def test_a_device_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert resolve_device("cuda:1") == "cuda:1"
+    with pytest.raises(UsageError, match="2 CUDA devices that torch can use, not cuda:2"):
+        resolve_device("cuda:2")
+
+
 def test_threads_come_from_the_variable_then_from_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert default_threads() == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,17 @@ from genrec_unlearn_bench.grid.expand import expand, read_grid
 from genrec_unlearn_bench.pipeline.graph import recommender_stages
 from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import resolve
+from genrec_unlearn_bench.pipeline.results import FinishedRun, find_finished, read_record, remember_finished
 from genrec_unlearn_bench.pipeline.stage import Stage
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.sids.imported import imported_table
 from genrec_unlearn_bench.sids.kmeans import surrogate_codebooks
 from genrec_unlearn_bench.sids.table import from_index, load_table
+from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.conftest import TINY, Bench
 
+PUBLISHED = Path(__file__).parents[2] / "leaderboard/results"
 ITEMS = 210
 LETTER: FormatName = "letter"
 TOKENS = {str(item): [f"<a_{item // 15}>", f"<b_{item % 15}>", f"<c_{item % 7}>"] for item in range(ITEMS)}
@@ -197,3 +201,26 @@ def test_a_grid_names_its_index_beside_itself(index: Path) -> None:
     )
     (cell,) = expand(read_grid(str(place)), data_dir=None, results_dir=place, tuned_dir=place, device=None)
     assert cell.request.sids == index
+
+
+def test_no_earlier_run_stands_for_other_files(index: Path, tmp_path: Path) -> None:
+    """Task, dataset's specification, semantic IDs: a change of either is a change of the run."""
+    task = tmp_path / "mine.yaml"
+    task.write_text("name: mine\ndataset: world\ntitle: Mine\nconcept: {kind: item, target_share: 0.1}\n")
+    folder = tmp_path / "results" / "a-run"
+    shutil.copytree(next(PUBLISHED.glob("demo-brand/tiger/original/*")), folder)
+    request = RunRequest(task=str(task), method="original", sids=index, results_dir=tmp_path / "results")
+    store = StageStore(tmp_path / "cache")
+    remember_finished(request, store, FinishedRun(read_record(folder), folder))
+    assert find_finished(request, store) is not None
+    (spec,) = tmp_path.rglob("dataset.yaml")
+    for path, old, new in (
+        (task, "0.1", "0.2"),
+        (spec, "split: leave-one-out", "k_core: 3\nsplit: leave-one-out"),
+        (index, "<a_1>", "<a_77>"),
+    ):
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        assert find_finished(request, store) is None, path
+        path.write_text(text)

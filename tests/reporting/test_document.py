@@ -149,6 +149,15 @@ def test_one_seed_shows_nothing() -> None:
     assert all("Too few seeds" in block["summary"] for block in found["blocks"])
 
 
+def test_reference_rows_alone_show_nothing_either() -> None:
+    found = document(
+        make_synthetic_tables(
+            "main", make_records(methods={}, references={"original": (0.05, 0.1), "retrain": (0.0, 0.1)})
+        )
+    )
+    assert {block["summary"] for block in found["blocks"]} == {"There are reference rows alone: no method was run."}
+
+
 def test_a_brief_document_has_the_decimals_of_a_table(main: tuple[tuple[Table, ...], dict[str, Any]]) -> None:
     tables, whole = main
     brief = document(tables, brief=True)

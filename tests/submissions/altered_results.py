@@ -253,6 +253,7 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     "seeds picked": ("seeds", "not 0, 1, 2 … without gaps", picked_seeds),
     "reported at a tuning seed": ("seeds", "the cell has the seeds 1, 9000, the submission declares 0, 1", tuning_seed),
     "a cell claimed twice": ("same-cell", "2 results claim the same cell", twice),
+    "a scale that does not exist": ("versions", "there is no scale 'huge'", on_record(cell__scale="huge")),
     "another protocol": ("versions", "made under protocol version 1, this is 2", on_record(protocol_version=1)),
     "another schema": ("versions", "the record has schema version 7", on_record(schema_version=7)),
     "another task's folder": ("versions", "the folder is not where its record belongs", on_record(key="0" * 64)),

@@ -11,6 +11,7 @@ import pytest
 from genrec_unlearn_bench.reporting.results import Badge
 from genrec_unlearn_bench.submissions.bundle import CHECKS, load, take_inventory
 from genrec_unlearn_bench.submissions.publish import publish_results
+from genrec_unlearn_bench.submissions.record_checks import published_records
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions import forging
 from tests.submissions.altered_files import FILES
@@ -41,6 +42,13 @@ def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path,
     assert len(faults) == 2
     assert "than in leaderboard/results/industrial-brand/tiger/mine/" in faults[0].what
     assert "another encoder" in faults[0].what
+
+
+@pytest.mark.parametrize(("task", "backbone"), [("/", "/"), ("..", "tiger"), ("industrial-brand", "../..")])
+def test_names_in_a_record_do_not_lead_out_of_the_leaderboard(home: Path, task: str, backbone: str) -> None:
+    inside = home / "results" / "industrial-brand"
+    assert [*published_records(home / "results", "industrial-brand", "tiger")]
+    assert not [*published_records(inside, task, backbone)]
 
 
 def test_a_name_that_another_submission_has(folder: Path, home: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from torch import nn
 from genrec_unlearn_bench.backbones.recommender import Recommender, ServingRules
 from genrec_unlearn_bench.backbones.training import NextItem, micro_batches
 from genrec_unlearn_bench.data.examples import BoolArray, Examples, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit, Groups
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSplit
 from genrec_unlearn_bench.evaluation.decode import given_histories, is_reassignment
 from genrec_unlearn_bench.evaluation.measurement import Measured, NotMeasurable, Subject
 from genrec_unlearn_bench.evaluation.relearning.measurement import (
@@ -255,7 +255,7 @@ def attack_set(attack: Attack, sides: AttackSplit, batch_size: int, seed: int) -
         first = np.arange(len(concept), dtype=np.int64)
         second = np.arange(len(retain), dtype=np.int64) + len(concept)
         sources = (BatchSource("concept", first, of_concept), BatchSource("retain", second, batch_size - of_concept))
-        return AttackSet(attack, all_examples(Groups(concept, retain)), sources)
+        return AttackSet(attack, all_examples(concept, retain), sources)
     order = numpy_generator(seed, "relearning", "subset").permutation(len(concept))
     rows = np.sort(order[: max(1, math.ceil(SUBSETS[attack] * len(concept)))]).astype(np.int64)
     return AttackSet(attack, concept, (BatchSource("concept", rows, min(batch_size, len(rows))),))

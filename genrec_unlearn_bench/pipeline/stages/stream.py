@@ -91,7 +91,7 @@ class Stream:
             owners = self.owners(groups.forget)
             forget = groups.forget.subset(owners == number - 1)
             waiting = groups.forget.subset(owners >= number)
-            retain = _joined(groups.retain, waiting) if later else groups.retain
+            retain = all_examples(groups.retain, waiting) if later and len(waiting) else groups.retain
             return Groups(forget, retain) if number == 1 else Groups(gone.cleaned(forget), gone.cleaned(retain))
 
         return replace(
@@ -180,16 +180,6 @@ def _dealt(weights: IntArray, count: int, generator: np.random.Generator) -> Int
         loads[dealt[unit]] += weights[unit]
     shuffled: IntArray = generator.permutation(count).astype(np.int64)[dealt]
     return shuffled
-
-
-def _joined(one: Examples, other: Examples) -> Examples:
-    """The examples of both, ``one`` first; events that both share are not repeated."""
-    if not len(other):
-        return one
-    if np.array_equal(one.events, other.events) and np.array_equal(one.event_users, other.event_users):
-        columns = ("users", "targets", "times", "starts", "ends")
-        return replace(one, **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns})
-    return all_examples(Groups(one, other))
 
 
 def stream_stages(

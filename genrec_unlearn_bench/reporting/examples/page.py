@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +23,7 @@ from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
 from genrec_unlearn_bench.reporting.examples.runs import TaskRuns
-from genrec_unlearn_bench.reporting.formats.grid import print_sentences
+from genrec_unlearn_bench.reporting.formats.grid import empty_grid, print_sentences
 from genrec_unlearn_bench.reporting.html_page import html_environment
 from genrec_unlearn_bench.reporting.wording import counted, leaderboard_text, visible
 
@@ -267,7 +266,7 @@ def draw(console: Console, page: Page) -> None:
 
 def _grid(page: Page, lists: Sequence[ShownList], width: int) -> Table:
     room = (width - HEADS) // len(lists) - 2
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    grid = empty_grid()
     grid.add_column("", no_wrap=True)
     for shown in lists:
         grid.add_column(Text(visible(shown.label)), width=room)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +26,7 @@ from genrec_unlearn_bench.pipeline.results import MANIFEST, read_record
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.selection import chosen
 from genrec_unlearn_bench.store.store import StageStore
 
 SIDES = (Group.FORGET, Group.RETAIN)
@@ -45,7 +45,10 @@ def choose_runs(
     Raises UsageError where several blocks fit, UnknownName for a row, and DataMissing where the original, the oracle or
     a method has no such run.
     """
-    having = [block for block in board.blocks if all(any(_fits(row, name) for row in block.rows) for name in methods)]
+    labels = {block: [row.label for row in block.rows] for block in board.blocks}
+    having = [
+        block for block in labels if all(any(chosen(label, (name,)) for label in labels[block]) for name in methods)
+    ]
     if len(blocks := having or list(board.blocks)) > 1:
         raise UsageError(
             f"{len(blocks)} blocks of results fit, and only lists of one are compared: "
@@ -62,12 +65,8 @@ def choose_runs(
         at = "at no seed all rows have a run" if seed is None else f"not all rows have a run at seed {seed}"
         hint = "choose another --seed or --method, or run what is missing"
         raise DataMissing(f"{at} that did not diverge: {has}", where=block.key.title, hint=hint)
-    chosen = shared[0] if seed is None else seed
-    return block.key.title, {row.label: row.results[chosen] for row in rows}
-
-
-def _fits(row: Row, pattern: str) -> bool:
-    return pattern in (row.label, row.method) or fnmatchcase(row.label, pattern)
+    seed = shared[0] if seed is None else seed
+    return block.key.title, {row.label: row.results[seed] for row in rows}
 
 
 def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) -> tuple[Row, ...]:
@@ -80,7 +79,7 @@ def _rows(block: Block, protocol: StatisticsProtocol, methods: Sequence[str]) ->
             raise DataMissing(f"there is no run of {method!r} to compare with", where=key.title, hint=hint)
         out[row.label] = row
     for pattern in methods or [row.label for row in block.rows if row.kind == "method"]:
-        found = [row for row in block.rows if _fits(row, pattern)]
+        found = [row for row in block.rows if chosen(row.label, (pattern,))]
         if not found:
             raise UnknownName("method", pattern, [row.label for row in block.rows])
         out |= {row.label: row for row in found}

@@ -19,7 +19,6 @@ from genrec_unlearn_bench.errors import DataMissing
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.evaluation.metric import Better, Group
 from genrec_unlearn_bench.reporting.board import Block, BlockKey, Row
-from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.statistics.paired import t_interval
 from genrec_unlearn_bench.reporting.wording import spanned
@@ -184,12 +183,6 @@ class FigureRequest:
     methods: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     beam: int | None = None
-
-    @property
-    def measures(self) -> list[Measure]:
-        """The metrics as measures. Raises UnknownName and UsageError."""
-        texts = self.metrics or self.protocol.primary
-        return [Measure.parse(text, beam=self.protocol.beam if self.beam is None else self.beam) for text in texts]
 
 
 @dataclass(frozen=True, eq=False)

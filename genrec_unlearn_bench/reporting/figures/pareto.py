@@ -81,7 +81,9 @@ def draw_pareto(block: Block, request: FigureRequest) -> Figure:
 
     Raises NotDrawn without an oracle, UsageError for measures that are no pair of a forget and a retain measure.
     """
-    forget, retain = _trade_measures(request.measures)
+    forget, retain = _trade_measures(
+        request.protocol.measures(request.metrics or request.protocol.primary, request.beam)
+    )
     oracle = request.protocol.oracle
     if block.oracle is None:
         raise unmeasured(block, f"the row {oracle}", method=oracle)

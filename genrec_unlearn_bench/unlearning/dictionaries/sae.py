@@ -76,7 +76,7 @@ def sae_dictionaries(
     ``sae.fvu`` and ``sae.spliced`` per layer: share of NDCG@10 kept on the validation examples ``retain`` (1 if the
     original has none; -1 if not measured).
     """
-    blocks, every = anatomy(recommender).blocks, all_examples(request.train)
+    blocks, every = anatomy(recommender).blocks, all_examples(request.train.forget, request.train.retain)
     train, test = activation_rows(recommender, every, blocks, count=config.sae_rows, seed=request.seed)
     before = replayed_ndcg(recommender, retain)
     accepted: dict[str, Dictionary] = {}
