@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -167,9 +166,8 @@ def leaderboard(
         ['mean', 'low', 'high', 'verdict']
     """
     from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_rows
-    from genrec_unlearn_bench.reporting.selection import Selection
 
-    report = _result_set(results).report(Selection(), layout, beam=beam, baseline=baseline)
+    report = _result_set(results).report({}, layout, beam=beam, baseline=baseline)
     long = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
     long = long.drop(columns="method").rename(columns={"row": "method"})
     long = long.astype(dict.fromkeys(("mean", "low", "high"), float))
@@ -204,9 +202,7 @@ def compare(
         >>> found[["block", "measure", "verdict"]].shape[1]
         3
     """
-    from genrec_unlearn_bench.reporting.selection import Selection
-
-    pairs = _result_set(results).compare(first, second, Selection(), several(metric) if metric else ())
+    pairs = _result_set(results).compare(first, second, {}, several(metric) if metric else ())
     numbers = ("estimate", "low", "high", "n", "p", "p_holm", "p_sign_flip", "effect")
     rows = [
         {
@@ -256,14 +252,10 @@ def plot(
     from genrec_unlearn_bench.reporting.figures.catalogue import draw_all
     from genrec_unlearn_bench.reporting.figures.drawing import draw, styled
     from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
-    from genrec_unlearn_bench.reporting.selection import Selection, filtered
 
-    found = _result_set(results)
-    of_rows = {name: tuple(map(str, several(filters.pop(name, ())))) for name in ("method", "ruleset")}  # type: ignore[misc]
-    found = replace(found, results=filtered(found.results, filters))
-    wanted = Selection(methods=of_rows["method"], rulesets=of_rows["ruleset"])
-    request = FigureRequest(found.protocol, wanted.methods, tuple(several(metric or ())))
-    figures, _ = draw_all(found.board(wanted), [kind], request)
+    found, methods = _result_set(results), tuple(map(str, several(filters.get("method", ()))))
+    request = FigureRequest(found.protocol, methods, tuple(several(metric or ())))
+    figures, _ = draw_all(found.board(filters), [kind], request)
     if len(figures) > 1:
         names = "; ".join(dict.fromkeys(figure.block.title for figure in figures))
         hint = "name one task, backbone, scale, suite and ruleset, or fewer methods"

@@ -49,10 +49,10 @@ def leaderboard(
     if "html" in formats and (method or metric or beam or layout != "main"):
         hint = "leave out --method, --metric, --beam and --layout, or take another --format"
         raise UsageError("a page has all rows and layouts", hint=hint)
-    wanted, metrics = options.selection(task, backbone, method, ruleset, scale, suite), named(metric)
+    wanted = options.filters(task=task, backbone=backbone, method=method, ruleset=ruleset, scale=scale, suite=suite)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
     reported = compare is not None
-    report = found.report(wanted, layout, metrics, beam=beam, baseline=baseline, compare_reported=reported)
+    report = found.report(wanted, layout, named(metric), beam=beam, baseline=baseline, compare_reported=reported)
     if formats[0] == "terminal":
         draw(stdout(), report.tables, across=report.across, reported=report.reported)
         return

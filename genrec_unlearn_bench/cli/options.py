@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -15,7 +15,6 @@ from genrec_unlearn_bench.listing import names_of
 from genrec_unlearn_bench.progress_display import print_line
 
 if TYPE_CHECKING:
-    from genrec_unlearn_bench.reporting.selection import Selection
     from genrec_unlearn_bench.submissions.result_set import ResultSet
 
 
@@ -147,11 +146,9 @@ def print_faults(faults: Iterable[str]) -> None:
         print_line(line, stderr=True)
 
 
-def selection(*names: Sequence[str] | None) -> Selection:
-    """Rows by task, backbone, method, ruleset, scale and suite, from the values of these options in that order."""
-    from genrec_unlearn_bench.reporting.selection import Selection
-
-    return Selection(*map(named, names))
+def filters(**options: Sequence[Any] | None) -> dict[str, tuple[str, ...]]:
+    """The names, globs or numbers of each option that was given."""
+    return {column: names for column, values in options.items() if (names := named([*map(str, values or ())]))}
 
 
 def chosen_formats(text: str | None, out: Path | None, known: Sequence[str]) -> list[str]:

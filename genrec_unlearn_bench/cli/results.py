@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +57,7 @@ def compare(
     from genrec_unlearn_bench.reporting import checkpoints, comparisons
 
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
-    wanted = options.selection(task, backbone, None, ruleset, scale, suite)
+    wanted = options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite)
     pairs, rules = found.compare(first, second, wanted, named(metric), beam=beam), found.protocol
     if not users:
         draw = comparisons.draw_pairs
@@ -134,17 +133,16 @@ def figures(
     """
     from genrec_unlearn_bench.reporting.figures import catalogue, drawing
     from genrec_unlearn_bench.reporting.figures.model import WIDTHS, FigureRequest
-    from genrec_unlearn_bench.reporting.selection import filtered
 
     formats = [one_of("format", name.lower(), drawing.FORMATS) for name in named([format_])]
     one_of("width", width, WIDTHS)
     for name in named(kind):
         catalogue.find_kind(name)
     found = options.read_results(results_dir, published=published, skip_broken=skip_broken, protocol=protocol)
-    found = replace(found, results=filtered(found.results, {"seed": seed} if seed else {}))
-    wanted = options.selection(task, backbone, method, ruleset, scale, suite)
-    request = FigureRequest(found.protocol, wanted.methods, named(metric), beam)
-    drawn, skipped = catalogue.draw_all(found.board(wanted), named(kind), request)
+    chosen = {"method": method, "ruleset": ruleset, "scale": scale, "suite": suite, "seed": seed}
+    board = found.board(options.filters(task=task, backbone=backbone, **chosen))
+    request = FigureRequest(found.protocol, named(method), named(metric), beam)
+    drawn, skipped = catalogue.draw_all(board, named(kind), request)
     written, lines = [], []
     for figure in drawn:
         files = drawing.figure_files(figure, formats, width)
@@ -191,13 +189,11 @@ def examples(
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
     from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.measure import check_beam
-    from genrec_unlearn_bench.reporting.selection import filtered
 
     sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
-    found = replace(found, results=filtered(found.results, {"requests": 1}))
-    wanted = options.selection(task, backbone, None, ruleset, scale, suite)
-    chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
+    wanted = options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite)
+    chosen = runs.choose_runs(found.board({**wanted, "requests": 1}), found.protocol, methods=named(method), seed=seed)
     width = check_beam(found.protocol.beam if beam is None else beam)
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(*chosen, store)

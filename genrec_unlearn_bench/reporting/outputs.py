@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragr
 from genrec_unlearn_bench.reporting.protocol import Layout, StatisticsProtocol, layouts, statistics_protocol
 from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_comparisons
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.selection import Selection, narrowed
+from genrec_unlearn_bench.reporting.selection import narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
@@ -68,7 +68,7 @@ def make_report(
     layout: Layout,
     protocol: StatisticsProtocol,
     *,
-    wanted: Selection | None = None,
+    methods: Sequence[str] = (),
     beam: int | None = None,
     baseline: str | None = None,
     compare_reported: bool = False,
@@ -76,7 +76,7 @@ def make_report(
     """Tables, comparisons over blocks and published numbers of one layout.
 
     Args:
-        wanted: Whose methods alone are shown, where it names some.
+        methods: Which are shown, names or globs; all where there are none.
 
     Raises:
         DataMissing: No result fits the layout.
@@ -86,10 +86,10 @@ def make_report(
     if baseline is not None and baseline not in labels:
         raise UnknownName("row", baseline, labels)
     tables = make_tables(board, layout, protocol, beam=beam, baseline=baseline)
-    if wanted is not None and tables:
-        tables = tuple(table for each in tables if (table := narrowed(each, wanted)).sections)
+    if methods and tables:
+        tables = tuple(table for each in tables if (table := narrowed(each, methods)).sections)
         if not tables:
-            what = f"{' and '.join(wanted.methods)}: reference rows alone"
+            what = f"{' and '.join(methods)}: reference rows alone"
             raise DataMissing(what, hint="name a method as well: reference rows are always shown beside methods")
     if not tables:
         shown = [f"requests of the kind {' or '.join(layout.kinds)}"] if layout.kinds else []

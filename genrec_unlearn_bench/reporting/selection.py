@@ -8,7 +8,7 @@ A ruleset is chosen among blocks and not among results, as rows without a config
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,33 +22,22 @@ from genrec_unlearn_bench.reporting.tables import Table
 from genrec_unlearn_bench.reporting.wording import counted
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Names or globs; everything where none are given."""
-
-    tasks: tuple[str, ...] = ()
-    backbones: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    rulesets: tuple[str, ...] = ()
-    scales: tuple[str, ...] = ()
-    suites: tuple[str, ...] = ()
-
-
-def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, wanted: Selection) -> Board:
-    """The board of a selection, with all methods; it notes that some will be hidden (``narrowed``).
+def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, filters: Mapping[str, Any]) -> Board:
+    """The board of the results that pass some filters (``filtered``), with all methods; it notes that some will be
+    hidden (``narrowed``).
 
     Raises:
         UnknownName: A name or glob that nothing has.
         DataMissing: The parts exist, but no result has all of them.
         ProtocolMismatch: Among the selected are results of another protocol version.
     """
-    columns = {"task": wanted.tasks, "backbone": wanted.backbones, "scale": wanted.scales, "suite": wanted.suites}
-    kept = filtered(results, {column: names for column, names in columns.items() if names})
-    check_names("method", wanted.methods, {result.method for result in results})
-    hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, wanted.methods)}
+    methods, rulesets = ([*map(str, several(filters.get(column, ())))] for column in ("method", "ruleset"))
+    kept = filtered(results, {column: filters[column] for column in filters if column not in ("method", "ruleset")})
+    check_names("method", methods, {result.method for result in results})
+    hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, methods)}
     board = make_board(kept, protocol)
-    check_names("ruleset", wanted.rulesets, {block.key.ruleset for block in board.blocks})
-    blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, wanted.rulesets))
+    check_names("ruleset", rulesets, {block.key.ruleset for block in board.blocks})
+    blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, rulesets))
     if not blocks:
         raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
     note = f"{counted(len(hidden), 'method')} not selected; tests, ranks and best sets are among all of them"
@@ -75,14 +64,12 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
     return kept
 
 
-def narrowed(table: Table, wanted: Selection) -> Table:
+def narrowed(table: Table, methods: Sequence[str]) -> Table:
     """The table with the reference rows and the chosen methods; sections without such a method go."""
-    if not wanted.methods:
-        return table
     sections = []
     for section in table.sections:
         rows = {line.label: next(entry.row for entry in line.entries if entry.row) for line in section.lines}
-        kept = {label for label, row in rows.items() if row.kind == "method" and chosen(row.method, wanted.methods)}
+        kept = {label for label, row in rows.items() if row.kind == "method" and chosen(row.method, methods)}
         if kept:
             lines = [line for line in section.lines if line.kind == "reference" or line.label in kept]
             sections.append(replace(section, lines=tuple(lines)))

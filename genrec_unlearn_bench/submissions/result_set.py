@@ -19,7 +19,7 @@ from genrec_unlearn_bench.reporting.measure import check_beam
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
 from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
-from genrec_unlearn_bench.reporting.selection import Selection, chosen_layout, filtered, selected_board
+from genrec_unlearn_bench.reporting.selection import chosen_layout, filtered, selected_board
 from genrec_unlearn_bench.submissions.bundle import SHIPPED
 from genrec_unlearn_bench.submissions.verification import published_sources
 
@@ -43,16 +43,16 @@ class ResultSet:
         """The statistics of the results' protocol. Raises ProtocolMismatch for one that this suite does not know."""
         return statistics_protocol(self.results[0].protocol_version if self.results else PROTOCOL_VERSION)
 
-    def board(self, wanted: Selection) -> Board:
-        """The board of the selected results. Raises UsageError with the folders that were read."""
+    def board(self, filters: Mapping[str, Any]) -> Board:
+        """The board of the results that pass some filters. Raises UsageError with the folders that were read."""
         with self.located():
-            board = selected_board(self.results, self.protocol, wanted)
+            board = selected_board(self.results, self.protocol, filters)
         notes = [f"records that cannot be read: {len(self.faults)}"] if self.faults else []
         return replace(board, left_out=(*board.left_out, *self.others, *notes))
 
     def report(
         self,
-        wanted: Selection,
+        filters: Mapping[str, Any],
         layout: str = "main",
         metrics: Sequence[str] = (),
         *,
@@ -65,23 +65,29 @@ class ResultSet:
         width = check_beam(protocol.beam if beam is None else beam)
         found = chosen_layout(metrics, beam=width) if metrics else None
         return make_report(
-            self.board(wanted),
+            self.board(filters),
             found or find_layout(layout, protocol.suite_protocol),
             protocol,
-            wanted=wanted,
+            methods=filters.get("method", ()),
             beam=beam,
             baseline=baseline,
             compare_reported=compare_reported,
         )
 
     def compare(
-        self, first: str, second: str, wanted: Selection, metrics: Sequence[str] = (), *, beam: int | None = None
+        self,
+        first: str,
+        second: str,
+        filters: Mapping[str, Any],
+        metrics: Sequence[str] = (),
+        *,
+        beam: int | None = None,
     ) -> tuple[PairedBlock, ...]:
         """Two rows of each selected block that has both, by the protocol's primary measures unless some are named."""
         protocol = self.protocol
         measures = tuple(dict.fromkeys(protocol.measures(metrics or protocol.primary, beam)))
         with self.located(first, second):
-            pairs = find_pair(self.board(wanted), first, second)
+            pairs = find_pair(self.board(filters), first, second)
         return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
 
     @contextmanager

@@ -11,7 +11,6 @@ from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch
 from genrec_unlearn_bench.reporting.board import make_board
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, layouts, statistics_protocol
-from genrec_unlearn_bench.reporting.selection import Selection
 from genrec_unlearn_bench.reporting.verdicts import Forgets, verdict_analysis, verdicts
 from genrec_unlearn_bench.submissions.result_set import load_result_set
 from tests.reporting.boards import write_records
@@ -73,9 +72,9 @@ def test_results_of_two_protocols_are_shown_one_at_a_time(tmp_path: Path) -> Non
     found = load_result_set([tmp_path], published=False, skip_broken=False)
     assert {one.protocol_version for one in found.results} == {PROTOCOL_VERSION}
     assert found.protocol == statistics_protocol()
-    assert found.board(Selection()).left_out == ("runs of protocol 1 (--protocol 1): 1",)
+    assert found.board({}).left_out == ("runs of protocol 1 (--protocol 1): 1",)
     former = load_result_set([tmp_path], published=False, skip_broken=False, protocol=1)
     assert former.protocol == statistics_protocol(1)
-    assert former.report(Selection()).tables[0].protocol.primary == ("forget:hr@10", "retain:ndcg@10")
+    assert former.report({}).tables[0].protocol.primary == ("forget:hr@10", "retain:ndcg@10")
     with pytest.raises(DataMissing, match="no result of protocol 7"):
         load_result_set([tmp_path], published=False, skip_broken=False, protocol=7)

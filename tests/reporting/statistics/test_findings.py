@@ -10,7 +10,6 @@ import pytest
 
 from genrec_unlearn_bench.api import compare, load_results
 from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_rows
-from genrec_unlearn_bench.reporting.selection import Selection
 from genrec_unlearn_bench.submissions.result_set import load_result_set
 
 ROOT = Path(__file__).parents[3]
@@ -68,7 +67,7 @@ def by_seed(values: str) -> dict[str, float]:
 def against(baseline: str) -> pd.DataFrame:
     """The rows of ``bench leaderboard --baseline`` of Industrial's random brands."""
     results = load_result_set([ROOT / "leaderboard/results/industrial-brand"], published=False, skip_broken=False)
-    report = results.report(Selection(backbones=("tiger", "mor*"), suites=("core",)), "main", baseline=baseline)
+    report = results.report({"backbone": ("tiger", "mor*"), "suite": ("core",)}, "main", baseline=baseline)
     found = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
     return found.assign(setup=found["setup"].where(found["setup"] != ""))
 
