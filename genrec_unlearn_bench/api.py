@@ -135,7 +135,7 @@ def load_results(
     from genrec_unlearn_bench.reporting.frame import results_frame
     from genrec_unlearn_bench.submissions.result_set import load_result_set
 
-    folders = [] if published and results_dir == "results" else _folders(results_dir)
+    folders = [one for one in _folders(results_dir) if not published or one != Path("results") or one.is_dir()]
     options: dict[str, Any] = {"published": published, "skip_broken": skip_broken, "protocol": protocol}
     return results_frame(load_result_set(folders, **options, filters=filters).results, wide=wide)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -145,6 +146,8 @@ def _scalar(text: str) -> Any:
         return float(text) if any(c in text for c in "eE.") else int(text)
     except ValueError:
         pass
+    with suppress(ValueError):
+        return json.loads(text)
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -182,7 +185,9 @@ def _known_keys(models: list[type[BaseModel]], place: tuple[int | str, ...]) -> 
     """Keys that are known at a place below some models."""
     for part in map(str, place):
         fields = [model.model_fields[part] for model in models if part in model.model_fields]
-        models = [found for field in fields for found in _models(field.annotation)] or models
+        # What is no field is a place in a list, or the tag of one of several models.
+        tagged = [one for one in models if any(part in get_args(f.annotation) for f in one.model_fields.values())]
+        models = [found for field in fields for found in _models(field.annotation)] or tagged or models
     return list(dict.fromkeys(name for model in models for name in model.model_fields))
 
 

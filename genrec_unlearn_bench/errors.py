@@ -82,7 +82,7 @@ class UsageError(BenchError):
 
 
 _LISTED = ("name", "task", "method", "backbone", "dataset", "measurement", "metric", "grid")
-"""What ``bench ls`` lists."""
+"""Kinds that ``bench ls`` lists; a name is of any of them."""
 
 
 class UnknownName(UsageError):
@@ -92,7 +92,9 @@ class UnknownName(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
         every = "see `bench ls`" if kind == "name" else f"see `bench ls {kind}s`"
-        listing = ", ".join(names) if len(names) <= 12 or kind not in _LISTED else every
+        most = 12 if kind in _LISTED else 40
+        more = every if kind in _LISTED else f"{', '.join(names[:most])} … and {len(names) - most} more"
+        listing = ", ".join(names) if len(names) <= most else more
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 

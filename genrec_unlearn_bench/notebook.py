@@ -119,9 +119,9 @@ def cell_source(cls: type) -> str:
 
 def _file_of(cls: type) -> str:
     """Where a class stands, by the code of a function of its own, or the file of its module."""
-    codes = (getattr(inspect.unwrap(value), "__code__", None) for value in vars(cls).values() if callable(value))
+    own = (one for one in vars(cls).values() if inspect.isfunction(one) and one.__module__ == cls.__module__)
     module = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return next((code.co_filename for code in codes if code is not None), module or "")
+    return next((inspect.unwrap(one).__code__.co_filename for one in own), module or "")
 
 
 def _segment(text: str, node: ast.stmt) -> str:

@@ -187,6 +187,8 @@ def test_filters_are_names_globs_or_several(published: pd.DataFrame) -> None:
         (lambda: bench.compare("tracer", "nppo"), UnknownName, "did you mean npo"),
         (lambda: bench.plot("paretto"), UnknownName, "did you mean pareto"),
         (lambda: bench.plot("probing", task="demo-brand"), UsageError, "bench run --task demo-brand"),
+        (lambda: bench.plot("pareto", method=[]), UsageError, "no method was named"),
+        (lambda: bench.plot("pareto", task="steam-price", method="wga"), DataMissing, "no result passes all filters"),
         (lambda: bench.plot("pareto"), UsageError, "figures of the kind 'pareto'"),
     ],
 )
@@ -236,6 +238,7 @@ def test_an_empty_folder_of_results_says_what_to_do(tmp_path: Path, monkeypatch:
     (tmp_path / "results").rmdir()
     with pytest.raises(DataMissing, match="there is no folder 'reslts'"):
         bench.load_results("reslts", published=True)
+    assert len(bench.load_results(Path("results"), published=True, task="demo-brand"))
     with pytest.raises(DataMissing, match="no row"):
         bench.leaderboard(bench.load_results(published=True).query("seed == 12345"))
     monkeypatch.setattr("genrec_unlearn_bench.submissions.result_set.SHIPPED", Path("empty"))
@@ -318,6 +321,8 @@ def test_the_source_of_a_cell_holds_what_the_class_uses_and_no_calls() -> None:
 def test_decorated_functions_and_mere_fields_stand_where_they_were_written() -> None:
     source = cell_source(run_cell(CELL.replace("    def unlearn(", "    @torch.no_grad()\n    def unlearn("))["Mine"])
     assert "@torch.no_grad()" in source
+    assigned = CELL.replace("    name = ", "    loss = staticmethod(torch.nn.functional.cross_entropy)\n    name = ")
+    assert "loss = staticmethod" in cell_source(run_cell(assigned)["Mine"])
     stronger = type("Stronger", (NPO,), {"__module__": NPO.__module__, "name": "stronger"})
     assert method_file(stronger, Path("results")) == f"{inspect.getfile(NPO)}:Stronger"
 

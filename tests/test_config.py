@@ -38,7 +38,7 @@ class _Outer(StrictModel):
         ({"inner": {"learning_rat": 1}}, "inner.learning_rat", "did you mean 'learning_rate'"),
         ({"many": [{}, {"learning_rat": 1}]}, "many.1.learning_rat", "did you mean 'learning_rate'"),
         ({"shape": {"kind": "wide", "widht": 1}}, "shape.wide.widht", "did you mean 'width'"),
-        ({"shape": {"kind": "wide", "zzz": 1}}, "shape.wide.zzz", "known keys: kind, height, width"),
+        ({"shape": {"kind": "wide", "zzz": 1}}, "shape.wide.zzz", "known keys: kind, width"),
         ({"inner": {"seed": 1}}, "inner.seed", "known keys: learning_rate"),
         ({"learning_rate": 0.1}, "learning_rate", "known keys: shape, inner, many, seed"),
     ],

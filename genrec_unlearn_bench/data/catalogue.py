@@ -172,13 +172,14 @@ def load_spec(path: Path) -> DatasetSpec:
     return spec
 
 
-def read_yaml(model: type[M], path: Path) -> M:
+def read_yaml(
+    model: type[M], path: Path, *, hint: str = "give the path of a YAML file, or a name that `bench ls` lists"
+) -> M:
     """Read a YAML file; raises ConfigError with every fault at once."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        hint = "give the path of a YAML file, or a name that `bench ls` lists"
         raise ConfigError([f"the file cannot be read: {reason}"], where=str(path), hint=hint) from None
     return parse_yaml(model, text, where=str(path))
 

@@ -76,7 +76,7 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class Forgotten:
+class ForgetSet:
     """What is to be forgotten.
 
     Attributes:
@@ -114,7 +114,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, eq=False)
-class ForgetSplit(Forgotten):
+class ForgetSplit(ForgetSet):
     """A resolved task.
 
     For ``interaction`` the valid and test forget groups are the drawn train interactions themselves (10 % and 90 % of

@@ -57,12 +57,14 @@ class SlurmOptions(StrictModel):
     setup: tuple[str, ...] | None = None
     """Shell lines that are run on the node first: ``module load cuda``."""
     sbatch: dict[str, str | int | bool | None] = Field(default_factory=dict)
-    """Other options of sbatch by their long names: ``{partition: gpu, mail-type: FAIL}``; null takes one back."""
+    """Other options of sbatch, but ``time`` and ``nodes``, by their long names: ``{partition: gpu, mail-type: FAIL}``;
+    null takes one back."""
 
     @model_validator(mode="after")
-    def _others(self) -> Self:
-        if taken := {"time", "nodes"} & set(self.sbatch):
-            raise ValueError(f"sbatch: {min(taken)} is set here: a job has one node, and its time is `minutes`")
+    def _refuse_limits(self) -> Self:
+        if taken := sorted({"time", "nodes"} & set(self.sbatch)):
+            what = f"sbatch cannot set {' and '.join(taken)}"
+            raise ValueError(f"{what}: a job has one node, and `minutes` is its time limit")
         return self
 
 
@@ -145,7 +147,7 @@ def read_slurm_settings(path: Path | None) -> SlurmSettings:
     """Settings from a file; the defaults where none is given. Raises ConfigError with all faults."""
     if path is None:
         return SlurmSettings()
-    return read_yaml(SlurmSettings, path)
+    return read_yaml(SlurmSettings, path, hint="give the path of a YAML file")
 
 
 class JobArray(NamedTuple):

@@ -45,10 +45,11 @@ def resolve_device(wanted: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     if re.fullmatch(r"cpu|cuda(:\d+)?", wanted) is None:
         raise UsageError(f"unknown device {wanted!r}", hint="use auto, cpu, cuda or cuda:0")
-    count, number = torch.cuda.device_count(), int(wanted.partition(":")[2] or 0)
-    if wanted != "cpu" and number >= count:
-        what = f"{count} CUDA devices that torch can use" if count else "no CUDA device that torch can use"
-        raise UsageError(f"this machine has {what}, not {wanted}", hint="use --device cpu or auto")
+    count = 1 if wanted == "cpu" else torch.cuda.device_count()
+    if not count:
+        raise UsageError("this machine has no CUDA device that torch can use", hint="use --device cpu or auto")
+    if int(wanted.partition(":")[2] or 0) >= count:
+        raise UsageError(f"there is no {wanted}", hint=f"the last device that torch can use is cuda:{count - 1}")
     return wanted
 
 

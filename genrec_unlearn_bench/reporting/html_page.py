@@ -42,7 +42,6 @@ from genrec_unlearn_bench.reporting.wording import leaderboard_text, template_en
 TITLE = "Unlearning in generative recommendation"
 SCRIPTS = ("elements.js", "table.js", "plot.js", "details.js", "compare.js", "main.js")
 """In the order in which they build on each other."""
-"""From the smallest."""
 GROUPS = (("method", "Methods"), ("control", "Controls"), ("reference", "References"))
 OFFLINE = ("full",)
 """Layouts that have no room on the page: ``bench leaderboard --layout`` and the site's tables have them."""

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragr
 from genrec_unlearn_bench.reporting.protocol import Layout, StatisticsProtocol, layouts, statistics_protocol
 from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_comparisons
 from genrec_unlearn_bench.reporting.results import Result
-from genrec_unlearn_bench.reporting.selection import narrowed
+from genrec_unlearn_bench.reporting.selection import chosen, narrowed
 from genrec_unlearn_bench.reporting.tables import Table, make_tables
 
 FORMATS = ("terminal", "md", "csv", "json", "html", "latex")
@@ -86,10 +86,11 @@ def make_report(
     if baseline is not None and baseline not in labels:
         raise UnknownName("row", baseline, labels)
     tables = make_tables(board, layout, protocol, beam=beam, baseline=baseline)
-    if methods and tables:
+    if methods:
         tables = tuple(table for each in tables if (table := narrowed(each, methods)).sections)
-        if not tables:
-            what = f"{' and '.join(methods)}: reference rows alone"
+        named = {row.method for block in board.blocks for row in block.rows if chosen(row.method, methods)}
+        if not tables and named <= {*protocol.references}:
+            what = f"{' and '.join(sorted(named))}: reference rows alone"
             raise DataMissing(what, hint="name a method as well: reference rows are always shown beside methods")
     if not tables:
         shown = [f"requests of the kind {' or '.join(layout.kinds)}"] if layout.kinds else []

@@ -19,6 +19,7 @@ from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
 
 SCALES = ("smoke", "small", "paper", "official")
+"""Those of ``bench run --scale``, the nearest to the official code last."""
 _GAPS = ("gap.", "gapz.")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
@@ -115,7 +116,7 @@ class Loaded(NamedTuple):
 
 
 def scale_rank(scale: str) -> int:
-    """How large a scale is, from smoke (0) up; -1 for one that does not exist."""
+    """Place of a scale in ``SCALES``; -1 for one that does not exist."""
     return SCALES.index(scale) if scale in SCALES else -1
 
 

@@ -31,14 +31,14 @@ def selected_board(results: Sequence[Result], protocol: StatisticsProtocol, filt
         DataMissing: The parts exist, but no result has all of them.
         ProtocolMismatch: Among the selected are results of another protocol version.
     """
-    methods, rulesets = ([*map(str, several(filters.get(column, ())))] for column in ("method", "ruleset"))
+    methods, rulesets = (_patterns(filters, column) if column in filters else [] for column in ("method", "ruleset"))
     kept = filtered(results, {column: filters[column] for column in filters if column not in ("method", "ruleset")})
     check_names("method", methods, {result.method for result in results})
     hidden = {r.method for r in kept if r.method not in protocol.references and not chosen(r.method, methods)}
     board = make_board(kept, protocol)
     check_names("ruleset", rulesets, {block.key.ruleset for block in board.blocks})
     blocks = tuple(block for block in board.blocks if chosen(block.key.ruleset, rulesets))
-    if not blocks:
+    if not blocks or not any(chosen(result.method, methods) for result in kept):
         raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
     note = f"{counted(len(hidden), 'method')} not selected; tests, ranks and best sets are among all of them"
     return Board(blocks, (*board.left_out, note) if hidden else board.left_out)
@@ -52,16 +52,21 @@ def filtered(results: Iterable[Result], filters: Mapping[str, Any]) -> tuple[Res
         DataMissing: Each value exists, but no result has all of them.
     """
     every = kept = tuple(results)
-    for column, values in filters.items():
+    for column in filters:
         one_of("filter", column, CELL_COLUMNS)
-        if not (patterns := list(map(str, several(values)))):
-            raise UsageError(f"no {column} was named", hint="leave the filter out, or name what is to be kept")
+        patterns = _patterns(filters, column)
         field = "backbone_label" if column == "backbone" else column
         check_names(column, patterns, {str(getattr(result, field)) for result in every})
         kept = tuple(result for result in kept if chosen(str(getattr(result, field)), patterns))
     if every and not kept:
         raise DataMissing("no result passes all filters at once", hint="leave out one of the filters")
     return kept
+
+
+def _patterns(filters: Mapping[str, Any], column: str) -> list[str]:
+    if not (patterns := list(map(str, several(filters[column])))):
+        raise UsageError(f"no {column} was named", hint="leave the filter out, or name what is to be kept")
+    return patterns
 
 
 def narrowed(table: Table, methods: Sequence[str]) -> Table:

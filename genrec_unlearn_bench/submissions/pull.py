@@ -26,14 +26,13 @@ def pull(source: str, results_dir: Path, progress: Progress) -> dict[Path, bool]
         StorageError: The results folder cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="bench-pull-") as place:
-        path = Path(source)
+        path, hint = Path(source), f"bench submission verify {source}"
         if source.startswith(("http://", "https://")):
-            path = Path(place) / "results.zip"
+            path, hint = Path(place) / "results.zip", "download the file: `bench submission verify` names all faults"
             download(source, path, progress)
         with opened(path) as bundle:
             if faults := verify(bundle).faults:
                 what = f"checks that fail: {len(faults)}, the first: {faults[0].what}"
-                hint = "`bench submission verify` names all" + " (download the file)" * (str(path) != source)
                 raise BenchError(what, where=f"{source}: {faults[0].where}", hint=hint)
             pulled = {}
             for result in bundle.results:

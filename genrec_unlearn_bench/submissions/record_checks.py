@@ -19,6 +19,8 @@ from genrec_unlearn_bench.data.tasks import find_task, tasks
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.pipeline.record import SCHEMA_VERSION, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD, result_folder, table_place
+from genrec_unlearn_bench.registry import NAME
+from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
 from genrec_unlearn_bench.reporting.results import SCALES
 from genrec_unlearn_bench.submissions.bundle import VERIFICATION, Bundle, Finding, Result, check
@@ -158,14 +160,15 @@ def check_cost(bundle: Bundle, result: Result) -> Iterator[Finding]:
         if not math.isclose(share, cost.share_of_retraining, rel_tol=1e-9, abs_tol=1e-12):
             what = f"share_of_retraining is {cost.share_of_retraining:.6g}, its parts give {share:.6g}"
             yield result.at("cost.share_of_retraining"), what
-    for metric, value in (
+    for metric, *values in (
         ("cost.unlearn-seconds", cost.unlearn_seconds),
         ("cost.share-of-retraining", cost.share_of_retraining),
         ("cost.peak-memory", cost.peak_memory_mib),
         ("cost.steps", float(cost.steps)),
         ("cost.tuning-trials", float(cost.tuning_trials)),
+        *((derived.metric,) for derived in RECORDED_COSTS),
     ):
-        if [one.value for one in result.record.metrics if one.metric == metric] != [value]:
+        if [one.value for one in result.record.metrics if one.metric == metric] != values:
             yield result.at("cost"), f"the metric {metric} is not the record's own cost"
 
 
@@ -258,7 +261,7 @@ def _demo_manifest(task: str) -> TaskManifest:
 
 def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:
     """The results of a task and backbone that can be read, with their folders; none for names that lead elsewhere."""
-    folder = (root / task / backbone).resolve()
-    for path in sorted(folder.rglob(RECORD)) if root.resolve() in folder.parents else ():
-        if record := read_json(RunRecord, path):
-            yield path.parent, record
+    if all(map(NAME.fullmatch, (task, backbone))):
+        for path in sorted((root / task / backbone).rglob(RECORD)):
+            if record := read_json(RunRecord, path):
+                yield path.parent, record

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
+from genrec_unlearn_bench.config import several
 from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.reporting.board import Board, without_copies
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
@@ -68,7 +69,7 @@ class ResultSet:
             self.board(filters),
             found or find_layout(layout, protocol.suite_protocol),
             protocol,
-            methods=filters.get("method", ()),
+            methods=[*map(str, several(filters.get("method", ())))],
             beam=beam,
             baseline=baseline,
             compare_reported=compare_reported,
@@ -190,6 +191,7 @@ def load_published(root: Path | None = None, *, skip_broken: bool = False) -> li
     """Results of a leaderboard's folder (default: of the one that ships), by source."""
     if not (sources := published_sources(root or SHIPPED)):
         hint = "work from a clone of the repository, or fetch some with `bench results pull`"
+        hint = "give the leaderboard's folder (--leaderboard)" if root else hint
         raise DataMissing(f"there are no published results in {root or 'this installation'}", hint=hint)
     return [load_results([folder], source=source, skip_broken=skip_broken) for source, folder in sources]
 

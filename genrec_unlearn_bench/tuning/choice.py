@@ -185,7 +185,7 @@ def update_fixed(path: Path, chosen: Sequence[tuple[Choice, dict[str, Any]]]) ->
     """
     rules = FixedRules(protocol_version=PROTOCOL_VERSION)
     if path.is_file():
-        rules = read_yaml(FixedRules, path)
+        rules = read_yaml(FixedRules, path, hint="give the path of a YAML file")
     places = [ChosenOn(**choice.model_dump(include=set(ChosenOn.model_fields))) for choice, _ in chosen]
     on = rules.chosen_on or places[0]
     if rules.protocol_version != PROTOCOL_VERSION or any(place != on for place in places):

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrec_unlearn_bench.data.examples import BoolArray, IntArray
-from genrec_unlearn_bench.data.forget import ConceptKind, Forgotten, Groups
+from genrec_unlearn_bench.data.forget import ConceptKind, ForgetSet, Groups
 from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 
 
 @dataclass(frozen=True, eq=False)
-class ForgetRequest(Forgotten):
+class ForgetRequest(ForgetSet):
     """The data to forget and the data to keep. Holds no test data, no retrained model and no task name.
 
     Attributes:

@@ -126,6 +126,9 @@ def test_reference_rows_alone_make_no_table(records: Path) -> None:
     words = told(bench("--results-dir", records, "--method", "retrain"), 2)
     assert "retrain: reference rows alone" in words
     assert "name a method as well" in words
+    assert "reference rows alone" not in told(
+        bench("--results-dir", records, "--layout", "ablation", "--method", "npo"), 2
+    )
 
 
 def test_unknown_names_get_the_nearest(records: Path) -> None:

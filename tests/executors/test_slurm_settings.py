@@ -77,8 +77,11 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"sbatch: {time: '1-00:00:00'}", "sbatch: time is set here: a job has one node, and its time is `minutes`"),
-        (b"overrides: [{where: {}, set: {sbatch: {nodes: null}}}]", "sbatch: nodes is set here"),
+        (
+            b"sbatch: {time: '1-00:00:00'}",
+            "sbatch cannot set time: a job has one node, and `minutes` is its time limit",
+        ),
+        (b"overrides: [{where: {}, set: {sbatch: {nodes: null, time: 3}}}]", "sbatch cannot set nodes and time"),
         (b"minutes: \xff", "not UTF-8 text"),
     ],
 )

@@ -76,7 +76,7 @@ def test_the_command_repeats_the_request() -> None:
         data_dir=Path("data dir"),
         threads=2,
         method_set={"lr": 1e-5, "mask": "off", "dropout": True, "clip": None},
-        backbone_set={"training.epochs": 3, "shape": {"layers": 2, "dropout": None}, "levels": [1, True]},
+        backbone_set={"training.epochs": 3, "shape": {"layers": 2, "dropout": None, "lr": 1e-05}, "levels": [1, True]},
         results_dir=Path("elsewhere"),
     )
     words = shlex.split(request.command())

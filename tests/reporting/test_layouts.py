@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from genrec_unlearn_bench.backbones.config import Scale
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import ColumnGroup, Layout, find_layout, layouts, matching
+from genrec_unlearn_bench.reporting.results import SCALES, scale_rank
 from tests.reporting.planting import measure
 
 PRESENT = tuple(measure(text) for text in ("forget:hr@10", "forget:ndcg@10", "retain:hr@10", "cost.steps"))
@@ -32,6 +34,11 @@ def test_every_measure_in_a_layout_is_declared() -> None:
     # A family as a whole would grow with every metric that is declared, and no table has room for that.
     assert not [text for text in texts if "*" in text]
     assert {Measure.parse(text, beam=10).metric for text in texts} <= set(metric_specs())
+
+
+def test_scales_are_those_of_a_run() -> None:
+    assert tuple(Scale) == SCALES
+    assert [scale_rank(scale) for scale in ("huge", "smoke", "official")] == [-1, 0, 3]
 
 
 def test_what_is_measured_at_one_beam_has_none() -> None:

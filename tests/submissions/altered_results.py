@@ -309,6 +309,11 @@ RESULTS: dict[str, tuple[str, str, Alteration]] = {
     ),
     "a negative cost": ("cost", "no run can cost this: unlearn_seconds=-3.0", on_record(cost__unlearn_seconds=-3.0)),
     "a share that is not one": ("cost", "share_of_retraining is 0.01", on_record(cost__share_of_retraining=0.01)),
+    "a derived cost among the metrics": (
+        "cost",
+        "cost.total-share is not the record's own cost",
+        on_metric("cost.steps", metric="cost.total-share"),
+    ),
     "a cost metric edited": ("cost", "cost.steps is not the record's own cost", on_metric("cost.steps", value=1.0)),
     "a command with a path": ("texts", "holds the path '/home/ada' of somebody's machine", long_command),
     "a report with a path": ("texts", "holds the path '/home/ada/x'", on_record(report={"weights": "/home/ada/x"})),

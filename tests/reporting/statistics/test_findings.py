@@ -361,7 +361,8 @@ def test_what_attackers_recover() -> None:
     test_rows = rows(MAIN, "industrial-brand", "tiger", LEFT, "full")["mean"]
     tables = (pd.read_csv(path).assign(row=path.parts[-4]) for path in FULL.glob("*/*/measurements/relearning.csv"))
     steps = pd.concat(tables).query("model == 'run' and step == 0 and part == 'train'")
-    shared = steps.groupby(["row", "space"])["hr@10"].mean().groupby("row").max()  # original IDs where there are two
+    spaces = steps.groupby(["row", "space"])["hr@10"].mean().unstack()
+    shared = spaces["original"].fillna(spaces["served"])
     shown = ("original", "retain-only", "tracer", "npo")
     says(
         "in the original IDs, before any attack, is {} (`original`), {} (`retain-only`), {} (`tracer`) and {} (`npo`); "
