@@ -64,10 +64,10 @@ def by_seed(values: str) -> dict[str, float]:
     return {seed: float(value) for seed, value in (pair.split("=") for pair in values.split())}
 
 
-def against(baseline: str) -> pd.DataFrame:
-    """The rows of ``bench leaderboard --baseline`` of Industrial's random brands."""
-    results = load_result_set([ROOT / "leaderboard/results/industrial-brand"], published=False, skip_broken=False)
-    report = results.report({"backbone": ("tiger", "mor*"), "suite": ("core",)}, "main", baseline=baseline)
+def against(baseline: str, task: str = "industrial-brand") -> pd.DataFrame:
+    """The rows of ``bench leaderboard --baseline`` of a task, by default Industrial's random brands."""
+    results = load_result_set([ROOT / "leaderboard/results" / task], published=False, skip_broken=False)
+    report = results.report({"suite": ("core",)}, "main", baseline=baseline)
     found = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
     return found.assign(setup=found["setup"].where(found["setup"] != ""))
 
@@ -231,7 +231,7 @@ def test_each_threat_and_its_answer() -> None:
         assert not any(by_seed(served["values"]["filter"]).values())
         assert not any(served["mean"][["filter", "relabel", "random-reassign"]])
     says(
-        f"serves .0000 in every seed, untrained; kept {both(KEPT, 'filter')} (`original` {both(KEPT, 'original')}:",
+        f"serves .0000 in every seed, untrained; kept {both(KEPT, 'filter')} (`original` {both(KEPT, 'original')})",
         f"left {both(LEFT, 'npo')} (`original` {both(LEFT, 'original')}), kept {both(KEPT, 'npo')}, in",
         f"`retain-only`) lowers forget HR@10 to {both(LEFT, 'retain-only')}.",
     )
@@ -370,5 +370,22 @@ def test_what_attackers_recover() -> None:
             *(short(shared[row], 3) for row in shown), *(short(test_rows[row]) for row in shown)
         )
     )
-    share = {row: short(shared[row] / shared["original"], 2) for row in ("pisces", "tracer", "npo")}
-    says("Before any attack it is {pisces} for `pisces`, {tracer} for `tracer`, {npo} for `npo`.".format(**share))
+
+
+def test_entangled_brands_of_toys() -> None:
+    of, methods = "toys-2014-entangled", {"npo", "relabel", "retain-only", "tracer", "tracer-no-reassignment"}
+    known = rows(MAIN, of, "mor", LEFT)
+    less = significant(known, "p_holm", -1)
+    assert set(less.index) == methods
+    assert set(known.index) == {*methods, "original", "retrain", "filter", "random-reassign"}
+    left, rates = (mean(of, "mor", measure, "retain-only", "random-reassign") for measure in (LEFT, RATE))
+    original = mean(of, "mor", LEFT, "original")[0], mean(of, "mor", RATE, "original")[0]
+    says(
+        f"all five methods leave significantly less of {original[0]} (Holm ≤ {bound(less.max())}); none is shown to beat "
+        f"`retain-only` ({left[0]}; exposed CR@10 {rates[0]} of {original[1]}) or random IDs ({left[1]}; {rates[1]})."
+    )
+    for row in ("retain-only", "random-reassign"):
+        assert significant(exposed(of, "mor", row), "p holm", -1).empty
+        table = against(row, of)
+        assert significant(rows(table, of, "mor", LEFT), "p_holm", -1).empty
+        assert significant(rows(table, of, "mor", KEPT), "p_holm", 1).empty
