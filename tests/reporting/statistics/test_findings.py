@@ -380,8 +380,9 @@ def test_entangled_brands_of_toys() -> None:
     assert set(known.index) == {*methods, "original", "retrain", "filter", "random-reassign"}
     left, rates = (mean(of, "mor", measure, "retain-only", "random-reassign") for measure in (LEFT, RATE))
     original = mean(of, "mor", LEFT, "original")[0], mean(of, "mor", RATE, "original")[0]
+    p = bound(less.max())
     says(
-        f"all five methods leave significantly less of {original[0]} (Holm ≤ {bound(less.max())}); none is shown to beat "
+        f"all five methods leave significantly less of {original[0]} (Holm ≤ {p}); none is shown to beat "
         f"`retain-only` ({left[0]}; exposed CR@10 {rates[0]} of {original[1]}) or random IDs ({left[1]}; {rates[1]})."
     )
     for row in ("retain-only", "random-reassign"):
