@@ -268,13 +268,18 @@ def test_default_configurations_and_other_floors() -> None:
 
 def test_hits_and_concept_rates() -> None:
     of = "industrial-brand"
-    hits = [round(362 * rows(MAIN, of, backbone, LEFT)["mean"]["original"]) for backbone in ("tiger", "mor")]
-    says("among 362 forget rows the original has {} with TIGER, {} with `mor`".format(*hits))
+    runs = load_results(ROOT / "leaderboard/results", task=of, backbone=["tiger", "mor*"], suite="core")
+    (counted,) = set(runs.query("metric == 'worst-case.hr@10' and group == 'forget' and beam == 10")["n"])
+    hits = [round(counted * rows(MAIN, of, backbone, LEFT)["mean"]["original"]) for backbone in ("tiger", "mor")]
+    says("among {} forget rows the original has {} with TIGER, {} with `mor`".format(counted, *hits))
     rates = {
         row: ", ".join(mean(of, backbone, RATE, row)[0] for backbone in ("tiger", "mor"))
         for row in ("npo", "tracer-no-reassignment", "tracer", "random-reassign", "retain-only", "original")
     }
     says("separates more: " + ", ".join(f"`{row}` {pair}" for row, pair in rates.items()))
+    by_hits = significant(rows(against("retain-only"), of, "tiger", LEFT), "p_holm", -1)
+    by_rates = significant(exposed(of, "tiger", "retain-only"), "p holm", -1)
+    assert set(by_hits.index) < set(by_rates.index), "separates more"
 
 
 def test_other_backbones() -> None:
