@@ -260,7 +260,7 @@ def _demo_manifest(task: str) -> TaskManifest:
 
 
 def published_records(root: Path, task: str, backbone: str) -> Iterator[tuple[Path, RunRecord]]:
-    """The results of a task and backbone that can be read, with their folders; none for names that lead elsewhere."""
+    """The results of a task and backbone that can be read, with their folders; none for a name that leads out."""
     if all(map(NAME.fullmatch, (task, backbone))):
         for path in sorted((root / task / backbone).rglob(RECORD)):
             if record := read_json(RunRecord, path):

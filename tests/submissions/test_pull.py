@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import shutil
 import threading
 from pathlib import Path
 
@@ -69,11 +70,18 @@ def test_what_lies_here_is_never_written_over(folder: Path, tmp_path: Path) -> N
     assert mine.read_text() == "mine"
 
 
-def test_what_would_not_pass_is_not_taken(folder: Path, tmp_path: Path) -> None:
+def test_what_would_not_pass_is_not_taken(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_record(key="../../x")(folder)
+    packed = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+    monkeypatch.setattr(
+        "genrec_unlearn_bench.submissions.pull.download", lambda source, path, progress: shutil.copy(packed, path)
+    )
+    with pytest.raises(BenchError, match="checks that fail: 1") as refusal:
+        pull("https://example.org/x.zip", tmp_path / "own", Progress())
+    assert (refusal.value.hint or "").startswith("download the file")
     with pytest.raises(BenchError, match="checks that fail: 1") as refusal:
         pull(str(folder), tmp_path / "own", Progress())
-    assert "bench submission verify" in (refusal.value.hint or "")
+    assert refusal.value.hint == f"bench submission verify {folder}"
     (first(folder) / "sitecustomize.py").write_text("print('hello')")
     with pytest.raises(BenchError, match="checks that fail: 2"):
         pull(str(folder), tmp_path / "own", Progress())

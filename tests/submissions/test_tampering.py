@@ -31,7 +31,9 @@ def test_every_check_refuses_something() -> None:
     assert set(CHECKS) == seen
 
 
-def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path, tmp_path: Path) -> None:
+def test_results_are_held_against_the_leaderboards_own(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     leaderboard = Path(shutil.copytree(home / "leaderboard", tmp_path / "leaderboard"))
     publish_results(home / "results", leaderboard / "results")
     assert verify(load(folder, leaderboard)).passed
@@ -42,6 +44,11 @@ def test_results_are_held_against_the_leaderboards_own(folder: Path, home: Path,
     assert len(faults) == 2
     assert "than in leaderboard/results/industrial-brand/tiger/mine/" in faults[0].what
     assert "another encoder" in faults[0].what
+    # By a relative path and through a link, as a clone has one.
+    (tmp_path / "link").symlink_to("leaderboard")
+    monkeypatch.chdir(tmp_path)
+    for place in ("leaderboard", "link"):
+        assert verify(load(folder, Path(place))).faults == faults
 
 
 @pytest.mark.parametrize(("task", "backbone"), [("..", "industrial-brand"), ("tiger", "../.."), ("a\0b", "n" * 300)])
