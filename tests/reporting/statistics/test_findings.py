@@ -2,77 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
-
-import pandas as pd
 import pytest
 
 from genrec_unlearn_bench.api import compare, load_results
-from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_rows
-from genrec_unlearn_bench.submissions.result_set import load_result_set
-
-ROOT = Path(__file__).parents[3]
-PAGE = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
-MAIN, ATTACK, EFFICIENCY = (
-    pd.read_csv(ROOT / f"leaderboard/site/tables/{name}-long.csv", keep_default_na=False, na_values=[""])
-    for name in ("main", "attack", "efficiency")
+from tests.reporting.statistics.findings_page import (
+    EFFICIENCY,
+    FLOORS,
+    KEPT,
+    LEFT,
+    MAIN,
+    PRIMARY,
+    RATE,
+    ROOT,
+    against,
+    bound,
+    by_seed,
+    exposed,
+    mean,
+    rows,
+    says,
+    short,
+    significant,
 )
-ALL = pd.concat([MAIN, ATTACK]).drop_duplicates(["task", "backbone", "setup", "row", "measure"])
-FULL = ROOT / "leaderboard/results/industrial-brand/tiger"
-SENSITIVITY = pd.read_csv(ROOT / "docs/statistics/sensitivity.csv")
-FLOORS = pd.read_csv(ROOT / "docs/statistics/floors.csv")
-LEFT, KEPT, EXPOSED = "forget:worst-case.hr@10/10", "retain:ndcg@10/10", "exposed CR@10"
-RATE = "forget:exposed.concept-rate@10/10"
-PRIMARY = [LEFT, KEPT]
 
-
-def says(*fragments: str) -> None:
-    for fragment in fragments:
-        assert fragment in PAGE, fragment
-
-
-def bound(p: float) -> str:
-    """The least p of three digits that is not below it."""
-    return short(math.ceil(1000 * p) / 1000, 3)
-
-
-def short(number: float, digits: int = 4) -> str:
-    """As the page writes it: .0123, −.0012."""
-    return f"{number:.{digits}f}".replace("0.", ".").replace("-", "−")
-
-
-def rows(table: pd.DataFrame, task: str, backbone: str, measure: str, suite: str = "core") -> pd.DataFrame:
-    of_suite = table["setup"].isna() if suite == "core" else table["setup"] == f"suite {suite}"
-    found = table[(table["task"] == task) & table["backbone"].str.startswith(backbone) & of_suite]
-    return found[found["measure"] == measure].set_index("row")
-
-
-def exposed(task: str, backbone: str, against: str, measure: str = EXPOSED) -> pd.DataFrame:
-    blocks = SENSITIVITY[SENSITIVITY["block"] == f"{task} {backbone}"]
-    return blocks[(blocks["measure"] == measure) & (blocks["against"] == against)].set_index("row")
-
-
-def significant(table: pd.DataFrame, column: str, sign: int) -> pd.Series:
-    """Holm's p of the rows whose difference has this sign and whose p is below .05, by row."""
-    found = table[(table[column] < 0.05) & (sign * table["difference"] > 0)]
-    return found[column]
-
-
-def by_seed(values: str) -> dict[str, float]:
-    """The column ``values``: 0=0.315 1=0.369."""
-    return {seed: float(value) for seed, value in (pair.split("=") for pair in values.split())}
-
-
-def against(baseline: str, task: str = "industrial-brand") -> pd.DataFrame:
-    """The rows of ``bench leaderboard --baseline`` of a task, by default Industrial's random brands."""
-    results = load_result_set([ROOT / "leaderboard/results" / task], published=False, skip_broken=False)
-    report = results.report({"suite": ("core",)}, "main", baseline=baseline)
-    found = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
-    return found.assign(setup=found["setup"].where(found["setup"] != ""))
-
-
-REFERENCES = {"original", "retrain", "popularity", "sasrec", "filter", "filter-history"}
 VARIANTS = {"tracer", "tracer-no-reassignment", "tracer-zero-phi"}
 
 
@@ -214,12 +166,6 @@ def test_without_the_most_frequent_target() -> None:
     says("no method is equivalent to it; with `mor` every method is")
 
 
-def mean(task: str, backbone: str, measure: str, *names: str, suite: str = "core") -> list[str]:
-    """Means of rows in a task's tables as the page writes them."""
-    found = rows(ALL, task, backbone, measure, suite)["mean"]
-    return [short(found[name]) for name in names]
-
-
 def test_each_threat_and_its_answer() -> None:
     of = "industrial-brand"
 
@@ -280,118 +226,3 @@ def test_hits_and_concept_rates() -> None:
     by_hits = significant(rows(against("retain-only"), of, "tiger", LEFT), "p_holm", -1)
     by_rates = significant(exposed(of, "tiger", "retain-only"), "p holm", -1)
     assert set(by_hits.index) < set(by_rates.index), "separates more"
-
-
-def test_other_backbones() -> None:
-    of, others = "industrial-brand", ("letter", "p5sid", "etegrec")
-
-    def three(measure: str, row: str) -> list[str]:
-        return [mean(of, backbone, measure, row)[0] for backbone in others]
-
-    assert set(three(LEFT, "npo")) == {".0000"}
-    says(
-        "`npo` leaves .0000 of {}, {} and {} and keeps {}, {}, {} (`original` {}, {}, {})".format(
-            *three(LEFT, "original"), *three(KEPT, "npo"), *three(KEPT, "original")
-        ),
-        f"`wga` and `influence` leave at most {max(three(LEFT, 'wga') + three(LEFT, 'influence'))}, "
-        f"`blur` {max(three(LEFT, 'blur'))}; `retain-only` {', '.join(three(LEFT, 'retain-only'))}.",
-        "leaves more exposed (CR@10 {}, {}, {}; {}, {}, {})".format(
-            *three(RATE, "tracer"), *three(RATE, "tracer-no-reassignment")
-        ),
-    )
-    idle = ["flat", "repnoise", "grad-ascent", "e2urec", "pisces"]
-    share = {}
-    for backbone in ("tiger", *others):
-        left = rows(MAIN, of, backbone, LEFT)["mean"]
-        share[backbone] = left[idle].min() / left["original"]
-    least = short(share["tiger"], 2), short(min(share[backbone] for backbone in others), 2)
-    says("{} or more of the original's is left) hardly does here: {} or more.".format(*least))
-
-
-def test_other_shops() -> None:
-    toys, of = "toys-2014-brand", "industrial-brand"
-    for measure, rank in ((LEFT, "(Spearman {}, {} rows)"), (KEPT, "not by what is kept ({})")):
-        tables = [rows(MAIN, task, "mor", measure) for task in (toys, of)]
-        methods = [row for row in tables[0].index.intersection(tables[1].index) if row not in REFERENCES]
-        rho = tables[0]["mean"][methods].corr(tables[1]["mean"][methods], method="spearman")
-        says(rank.format(short(rho, 2), len(methods)))
-    left = dict(
-        zip(
-            names := ("original", "npo", "tracer", "tracer-no-reassignment", "random-reassign", "retain-only"),
-            mean(toys, "mor", LEFT, *names),
-            strict=True,
-        )
-    )
-    assert left["tracer"] == left["tracer-no-reassignment"]
-    kept = mean(toys, "mor", KEPT, *names[1:])
-    says(
-        f"Of {left['original']} `npo` leaves {left['npo']}, `tracer` and `tracer-no-reassignment` {left['tracer']}, "
-        f"`random-reassign` {left['random-reassign']}, `retain-only` {left['retain-only']}; all keep {min(kept)} to "
-        f"{max(kept)} (`original` {mean(toys, 'mor', KEPT, 'original')[0]}, `retrain` "
-        f"{mean(toys, 'mor', KEPT, 'retrain')[0]}).",
-        "on Toys `grad-diff` keeps only {}, `blur` {};".format(*mean(toys, "mor", KEPT, "grad-diff", "blur")),
-    )
-    for measure in PRIMARY:
-        assert mean(toys, "mor", measure, "pisces") == mean(toys, "mor", measure, "original")
-    assert set(mean("steam-price", "mor", LEFT, "retain-only", "npo", "blur", "tracer")) == {".0000"}
-    says("(kept {}; `popularity` {})".format(*mean("steam-price", "mor", KEPT, "original", "popularity")))
-
-
-ATTACKED = [
-    *("task-vector", "wga", "npo", "tracer-no-reassignment", "random-reassign"),
-    *("tracer", "relabel", "retain-only", "pisces"),
-]
-
-
-def test_what_attackers_recover() -> None:
-    found = rows(ALL, "industrial-brand", "tiger", "forget:relearning.recoverable", "full")
-    written = {row: f"{short(found['mean'][row], 2)} ± {short(found['sd'][row], 2)}" for row in ATTACKED}
-    assert set(found.index) == {*ATTACKED, "original", "retrain", "filter"}
-    says(
-        "share of the original's: " + ", ".join(f"`{row}` {number}" for row, number in written.items()) + ".",
-        f"none of nine methods empties the weights: attackers find {written['task-vector'][:3]} to "
-        f"{written['pisces'][:3]} of what TIGER knew",
-    )
-    auc = rows(ALL, "industrial-brand", "tiger", "forget:membership.auc.loss", "full")["mean"]
-    probes = rows(ALL, "industrial-brand", "tiger", "probing.auroc.pooled", "full")["mean"]
-    says(
-        "LOSS AUC is {} for `original` and {} for `retrain`, but {} for `npo`, {} for `wga`, {} for `retain-only`. "
-        "`random-reassign` has {} in new IDs".format(
-            *(short(auc[row], 3) for row in ("original", "retrain", "npo", "wga", "retain-only", "random-reassign"))
-        ),
-        f"the original's (AUROC {short(probes['original'], 2)}) included",
-    )
-    back = rows(ALL, "industrial-brand", "tiger", "forget:quantisation.recovery.int4", "full")["mean"]
-    assert 0.05 < back.max() <= 0.06
-    test_rows = rows(MAIN, "industrial-brand", "tiger", LEFT, "full")["mean"]
-    tables = (pd.read_csv(path).assign(row=path.parts[-4]) for path in FULL.glob("*/*/measurements/relearning.csv"))
-    steps = pd.concat(tables).query("model == 'run' and step == 0 and part == 'train'")
-    spaces = steps.groupby(["row", "space"])["hr@10"].mean().unstack()
-    shared = spaces["original"].fillna(spaces["served"])
-    shown = ("original", "retain-only", "tracer", "npo")
-    says(
-        "in the original IDs, before any attack, is {} (`original`), {} (`retain-only`), {} (`tracer`) and {} (`npo`); "
-        "of test rows {}, {}, {} and {}.".format(
-            *(short(shared[row], 3) for row in shown), *(short(test_rows[row]) for row in shown)
-        )
-    )
-
-
-def test_entangled_brands_of_toys() -> None:
-    of, methods = "toys-2014-entangled", {"npo", "relabel", "retain-only", "tracer", "tracer-no-reassignment"}
-    known = rows(MAIN, of, "mor", LEFT)
-    less = significant(known, "p_holm", -1)
-    assert set(less.index) == methods
-    assert set(known.index) == {*methods, "original", "retrain", "filter", "random-reassign"}
-    left, rates = (mean(of, "mor", measure, "retain-only", "random-reassign") for measure in (LEFT, RATE))
-    original = mean(of, "mor", LEFT, "original")[0], mean(of, "mor", RATE, "original")[0]
-    p = bound(less.max())
-    says(
-        f"all five methods leave significantly less of {original[0]} (Holm ≤ {p}); none is shown to beat "
-        f"`retain-only` ({left[0]}; exposed CR@10 {rates[0]} of {original[1]}) or random IDs ({left[1]}; {rates[1]})."
-    )
-    for row in ("retain-only", "random-reassign"):
-        assert significant(exposed(of, "mor", row), "p holm", -1).empty
-        table = against(row, of)
-        assert significant(rows(table, of, "mor", LEFT), "p_holm", -1).empty
-        assert significant(rows(table, of, "mor", KEPT), "p_holm", 1).empty
