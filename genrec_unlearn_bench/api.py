@@ -150,7 +150,7 @@ def leaderboard(
         results: A frame of ``run`` or ``load_results``, or folders; None: ``results``, or the suite's own where there
             is no such folder. The runs in a frame's column ``folder`` are read again: filters count, edits do not.
         layout: main, full, item, efficiency, ablation, attack or streams.
-        baseline: Row that all others are tested against; None: the original.
+        baseline: Row that all others are tested against; None: the original; in ``efficiency`` ``retrain``.
         beam: Beam width of list metrics, 10 or 50.
 
     Returns:

@@ -118,7 +118,9 @@ Layout = Annotated[str, Option(help="main, full, item, efficiency, ablation, att
 TableFormat = Annotated[
     str | None, Option("--format", help="md, csv, json, latex, html, terminal; several.", show_default="terminal")
 ]
-Baseline = Annotated[str | None, Option(help="Row that all others are tested against.", show_default="original")]
+Baseline = Annotated[
+    str | None, Option(help="Row that all others are tested against.", show_default="the layout's: original or retrain")
+]
 Standalone = Annotated[bool, Option("--standalone", help="LaTeX as a whole document that compiles by itself.")]
 
 
