@@ -19,7 +19,7 @@ from genrec_unlearn_bench.config import StrictModel, one_of, parse
 from genrec_unlearn_bench.data.catalogue import DatasetSpec, find_dataset
 from genrec_unlearn_bench.data.tasks import TaskSpec, find_task, tasks
 from genrec_unlearn_bench.errors import CapabilityMissing, DataMissing, UsageError
-from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite
+from genrec_unlearn_bench.evaluation.suites import Suite, find_measurement, find_suite, measurements
 from genrec_unlearn_bench.evaluation.ulira import LEAST
 from genrec_unlearn_bench.features.encoder_spec import EncoderSpec, parse_encoder
 from genrec_unlearn_bench.files import file_digest
@@ -264,7 +264,10 @@ def _measurement_configs(suite: Suite, scale: str, fields: Mapping[str, Any]) ->
     asked: dict[str, dict[str, Any]] = {name: {} for name in suite.measurements}
     for place, value in fields.items():
         name, _, field = place.partition(".")
-        asked[one_of("measurement", name, asked)][field] = value
+        if one_of("measurement", name, measurements()) not in asked:
+            what = f"this run does not make the measurement {name!r}"
+            raise UsageError(what, where=f"--set-measure {place}", hint=f"give --suite full --measure {name}")
+        asked[name][field] = value
     return {
         name: changed(find_measurement(name).config(scale), own, where=f"--set-measure {name}")
         for name, own in asked.items()

@@ -62,3 +62,15 @@ def test_whatever_is_wrong_is_a_usage_error(
     with pytest.raises(fault) as told:
         resolve(request)
     assert told.value.exit_code == 2
+
+
+def test_a_measurement_that_the_run_does_not_make_cannot_be_set() -> None:
+    for suite, measure in (("core", ()), ("full", ("probing",))):
+        request = RunRequest(
+            task="demo-brand", method="original", suite=suite, measure=measure, measure_set={"relearning.lr": 3e-4}
+        )
+        with pytest.raises(UsageError, match="does not make the measurement 'relearning'") as fault:
+            resolve(request)
+        assert "--suite full" in str(fault.value)
+    with pytest.raises(UnknownName, match="relearnin"):
+        resolve(RunRequest(task="demo-brand", method="original", measure_set={"relearnin.lr": 3e-4}))
