@@ -38,7 +38,11 @@ def parse(model: type[M], content: Mapping[str, Any], *, where: str, context: ob
     try:
         found = model.model_validate(dict(content), context=context)
     except ValidationError as fault:
-        raise ConfigError([_sentence(model, entry) for entry in fault.errors()], where=where) from None
+        entries = fault.errors()
+        # A list that is too short without its faulty entries is no second fault.
+        within = [entry["loc"][:-1] for entry in entries]
+        said = [entry for entry in entries if entry["type"] != "too_short" or entry["loc"] not in within]
+        raise ConfigError([_sentence(model, entry) for entry in said], where=where) from None
     if faults := list(_truths_as_numbers(content, found)):
         raise ConfigError(faults, where=where)
     return found

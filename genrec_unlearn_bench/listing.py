@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import reduce
 from operator import getitem
@@ -46,13 +46,14 @@ def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
     """Everything of a kind, as plain values."""
     from genrec_unlearn_bench.backbones import backbones
     from genrec_unlearn_bench.data.catalogue import datasets
+    from genrec_unlearn_bench.data.tasks import all_tasks
     from genrec_unlearn_bench.evaluation.catalogue import metric_specs
     from genrec_unlearn_bench.evaluation.suites import measurements
     from genrec_unlearn_bench.grid.spec import read_content, ready_grids
 
     match kind:
         case "tasks":
-            return list(_tasks(data_dir))
+            return [task.model_dump(mode="json") for task in all_tasks(data_dir).values()]
         case "methods":
             found = [(one, str(one.source) if one.source else None) for one in registry.methods().values()]
             return [{**asdict(entry), "role": _role(entry), "source": source} for entry, source in found]
@@ -75,18 +76,6 @@ def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
                 {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
                 for name, path, content in grids
             ]
-
-
-def _tasks(data_dir: Path | None) -> Iterator[dict[str, Any]]:
-    from genrec_unlearn_bench.data.catalogue import datasets, packaged_datasets
-    from genrec_unlearn_bench.data.tasks import TASK_ENDINGS, find_task, tasks
-
-    for task in tasks().values():
-        yield task.model_dump(mode="json")
-    packaged = packaged_datasets()
-    for name in datasets(data_dir):
-        for ending in () if name in packaged else TASK_ENDINGS:
-            yield find_task(f"{name}-{ending}", data_dir).model_dump(mode="json")
 
 
 def _role(entry: registry.Entry) -> str:

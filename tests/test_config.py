@@ -24,6 +24,10 @@ class _Inner(StrictModel):
     learning_rate: float = 0.1
 
 
+class _Listed(StrictModel):
+    names: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class _Outer(StrictModel):
     shape: Annotated[_Tall | _Wide, Field(discriminator="kind")] = _Tall()
     inner: _Inner = _Inner()
@@ -49,6 +53,15 @@ def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(
     with pytest.raises(ConfigError) as caught:
         parse(_Outer, content, where="here")
     assert caught.value.faults == (f"{place}: unknown key; {hint}{'?' if 'mean' in hint else ''}",)
+
+
+def test_a_list_of_faulty_entries_is_one_fault() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(_Listed, {"names": [1990]}, where="here")
+    assert len(caught.value.faults) == 1
+    assert "names.0: Input should be a valid string" in caught.value.faults[0]
+    with pytest.raises(ConfigError, match="names: Tuple should have at least 1 item"):
+        parse(_Listed, {"names": []}, where="here")
 
 
 @pytest.mark.parametrize("content", [{"seed": True}, {"inner": {"learning_rate": False}}])

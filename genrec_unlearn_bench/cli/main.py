@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any
@@ -222,4 +223,5 @@ def run() -> None:
     # OpenMP's threads wait by spinning, which on a machine with other work slows small models down by a factor of ten
     # (100 steps of the demo's T5 on two threads: 66 s spinning, 9.5 s sleeping). Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     app()

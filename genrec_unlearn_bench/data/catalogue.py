@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from genrec_unlearn_bench.config import StrictModel, parse_yaml
+from genrec_unlearn_bench.config import StrictModel, first_fault, parse_yaml
 from genrec_unlearn_bench.data.formats import FormatName, role_faults
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, UnknownName
 from genrec_unlearn_bench.files import atomic_text
@@ -71,7 +72,7 @@ class Column(StrictModel):
         return {**content, "from": (source,)} if isinstance(source, str) else content
 
 
-AttributeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+AttributeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,38}$")]
 RESERVED_NAMES = {*get_args(ItemField), "category", "concept", "entangled", "interaction", "item"}
 """What no attribute is called: fields of items, kinds of concepts, and the column that marks concept items."""
 
@@ -119,7 +120,7 @@ class Citation(StrictModel):
 class DatasetSpec(TableMapping):
     """A dataset by name. Everything that decides what is read is in here."""
 
-    name: str = Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
+    name: str = Field(pattern="^[a-z0-9]+(-[a-z0-9]+)*$", max_length=40)
     """Lower-case letters, digits and hyphens; tasks are called ``<name>-brand`` and so on."""
     title: str
     format: FormatName
@@ -200,17 +201,24 @@ def packaged_datasets() -> dict[str, DatasetSpec]:
     return {spec.name: spec for spec in map(load_spec, sorted(folder.glob("*.yaml")))}
 
 
-def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
+def datasets(data_dir: Path | None = None, broken: list[ConfigError] | None = None) -> dict[str, DatasetSpec]:
     """Every dataset by name: the packaged ones, then those imported into a data folder.
 
-    Raises ConfigError where a ``dataset.yaml`` in one of the folders is broken.
+    A ``dataset.yaml`` that is broken is left out: with a warning, or added to ``broken``.
     """
     found = dict(packaged_datasets())
     own = [] if data_dir is None else [data_dir]
     within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
     for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
         if path.is_file():
-            spec = load_spec(path)
+            try:
+                spec = load_spec(path)
+            except ConfigError as fault:
+                if broken is None:
+                    warnings.warn(f"a dataset is left out: {fault}", stacklevel=2)
+                else:
+                    broken.append(fault)
+                continue
             # An imported folder keeps the name it had; the files are looked for by that name, too.
             more = {path.parent.name} - {spec.name, *spec.aliases}
             found.setdefault(spec.name, spec.model_copy(update={"aliases": (*spec.aliases, *more)}))
@@ -218,11 +226,13 @@ def datasets(data_dir: Path | None = None) -> dict[str, DatasetSpec]:
 
 
 def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
-    """The dataset called ``name``; raises UnknownName with the nearest names there are."""
-    packaged = packaged_datasets()
-    known = packaged if name in packaged else datasets(data_dir)
+    """The dataset called ``name``. Raises UnknownName, or ConfigError where it may be one whose YAML is broken."""
+    packaged, broken = packaged_datasets(), list[ConfigError]()
+    known = packaged if name in packaged else datasets(data_dir, broken)
     if name in known:
         return known[name]
+    if broken:
+        raise broken[0]
     if (folder := imported_folders().get(name)) is not None:
         raise DataMissing(
             f"the dataset {name!r} was imported from a folder that does not hold it any more",
@@ -246,7 +256,11 @@ def imported_folders() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in data_roots():
         if (path := root / IMPORTED).exists():
-            found = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) | found
+            try:
+                found = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) | found
+            except ValidationError as fault:
+                hint = "mend it, or delete it and import the datasets again"
+                raise ConfigError([first_fault(fault)], where=str(path), hint=hint) from None
     return found
 
 

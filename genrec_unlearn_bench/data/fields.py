@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import NamedTuple
 
 # Only entities with their semicolon: "AT&T" and "Black&notable" are not markup.
@@ -142,13 +143,14 @@ def parse_price(value: object) -> float:
     At least 0, or NaN for a field that is empty (NaN is how tables write "no price"). Raises ValueError with the
     manifest's drop reason.
     """
+    value = float(value) if isinstance(value, Decimal) else value
     if isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) >= _LARGEST:
             raise ValueError(JUNK_PRICE)
         return _not_negative(float(value))
     text = value if isinstance(value, str) else ""
     text = " ".join(text.split()) if len(text) <= _LONGEST_PRICE else text.strip()
-    if value is None or (isinstance(value, str) and text.lower() in _EMPTY):
+    if value is None or value == [] or (isinstance(value, str) and text.lower() in _EMPTY):
         return math.nan
     if text.lower() in _FREE:
         return 0.0
@@ -158,16 +160,16 @@ def parse_price(value: object) -> float:
     prices: list[float] = []
     for end in ("", "_high"):
         if match[f"number{end}"] is not None:
-            number = _number(match[f"number{end}"])
+            number = _number(match[f"number{end}"], euro="€" in text or "EUR" in text.upper())
             if number is None:
                 raise ValueError(JUNK_PRICE)
             prices.append(-number if match[f"minus{end}"] or match[f"minus_inside{end}"] else number)
     return _not_negative(min(prices))
 
 
-def _number(digits: str) -> float | None:
-    """Digits with thousands separators; a comma followed by exactly two last digits is a decimal comma."""
-    if re.search(",[0-9]{2}$", digits):
+def _number(digits: str, *, euro: bool) -> float | None:
+    """Digits with thousands separators: in euros also ``1.299``. A comma before two last digits is a decimal comma."""
+    if re.search(",[0-9]{2}$", digits) or (euro and re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3})+", digits)):
         digits = digits.translate(str.maketrans(",.", ".,"))
     match = re.fullmatch(r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.[0-9]*)?", digits)
     return float(digits.replace(",", "")) if match else None

@@ -7,6 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -124,6 +126,9 @@ class ItemColumns:
             self.dropped["title is a script or a style sheet (title left out)"] += 1
             heading = ""
         self._titles.append(plain(heading))
+        for name, value in {**fields, **(attributes or {})}.items():
+            if name != "price" and any(isinstance(part, dict | bytes) for part in _leaves(value)):
+                self.dropped[f"{name} holds objects or bytes (left out)"] += 1
         self._descriptions.append(plain(_joined(literal(fields.get("description")))))
         self._brands.append(_joined(brand, limit=2_000))
         if isinstance(brand, list | tuple) and len(brand) > 1:
@@ -142,7 +147,7 @@ class ItemColumns:
 
     def _values(self, value: object) -> tuple[str, ...]:
         """Different readable names in the value, in order."""
-        found = tuple(dict.fromkeys(name for part in strings(value) if (name := plain(part[:_LONGEST_FIELD]))))
+        found = tuple(dict.fromkeys(name for part in strings(literal(value)) if (name := plain(part[:_LONGEST_FIELD]))))
         return self._seen.setdefault(found, found)
 
     def finish(self) -> ItemTable:
@@ -175,17 +180,25 @@ def literal(value: object) -> object:
 
 
 def strings(value: object) -> Iterator[str]:
-    """All strings and numbers in a value or in nested lists of them, in order; anything else is passed over."""
+    """All strings, numbers, truths and dates in a value or in nested lists of them, in order; NaN is none of them."""
+    for part in _leaves(value):
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, int | float | Decimal) and part == part:
+            yield str(part).lower()
+        elif isinstance(part, date):
+            yield part.isoformat()
+
+
+def _leaves(value: object) -> Iterator[object]:
     # An explicit stack: metadata nests lists to any depth.
     stack = [value]
     while stack:
         part = stack.pop()
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, list | tuple):
+        if isinstance(part, list | tuple):
             stack.extend(reversed(part))
-        elif isinstance(part, int | float) and not isinstance(part, bool):
-            yield str(part)
+        else:
+            yield part
 
 
 def _joined(value: object, limit: int = _LONGEST_FIELD) -> str:

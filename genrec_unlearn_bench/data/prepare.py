@@ -78,8 +78,8 @@ def import_folder(
         raise UsageError(f"the name {name!r} belongs to a dataset of this package", hint="choose another name")
     if not folder.is_dir():
         raise DataMissing("there is no such folder", where=str(folder))
-    held = {place: known for known, place in imported_folders().items()}.get(folder.resolve(), name)
-    if held != name and (folder / SPEC_FILE).is_file():
+    path = folder / SPEC_FILE
+    if path.is_file() and (held := load_spec(path).name) != name:
         hint = f"give that name, import a copy of the folder, or delete its {SPEC_FILE} to give {held!r} up"
         raise UsageError(f"the folder is the dataset {held!r} already", where=str(folder), hint=hint)
     if (before := imported_folders().get(name, folder)).resolve() != folder.resolve():
@@ -92,8 +92,13 @@ def import_folder(
     dataset = _prepared(spec, Located(folder, parts), progress)
     content = spec.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-    atomic_text(folder / SPEC_FILE, text, "the data folder")
-    remember_import(name, folder)
+    replaced = path.read_text(encoding="utf-8") if path.is_file() else None
+    atomic_text(path, text, "the data folder")
+    try:
+        remember_import(name, folder)
+    except BaseException:
+        path.unlink() if replaced is None else atomic_text(path, replaced, "the data folder")
+        raise
     return spec, dataset
 
 
@@ -102,7 +107,7 @@ def _asked_spec(
 ) -> DatasetSpec:
     """What the call names, else an earlier ``dataset.yaml`` of that name, else what is usual."""
     earlier = load_spec(folder / SPEC_FILE) if (folder / SPEC_FILE).is_file() else None
-    kept = earlier.model_dump(exclude_defaults=True, by_alias=True) if earlier and earlier.name == name else {}
+    kept = earlier.model_dump(exclude_defaults=True, by_alias=True) if earlier else {}
     format_name = format_name or ("table" if mapping else kept.get("format", "folder"))
     if mapping or format_name != kept.get("format"):
         kept = {field: kept[field] for field in ("title", "k_core") if field in kept}

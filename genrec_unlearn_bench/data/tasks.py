@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.catalogue import find_dataset, read_yaml
+from genrec_unlearn_bench.data.catalogue import datasets, find_dataset, packaged_datasets, read_yaml
 from genrec_unlearn_bench.errors import UnknownName
 from genrec_unlearn_bench.files import atomic_text
 
@@ -173,6 +173,13 @@ def tasks() -> dict[str, TaskSpec]:
     """Every task that ships, by name, in the order of names."""
     folder = Path(str(resources.files("genrec_unlearn_bench.tasks")))
     return {task.name: task for task in (read_yaml(TaskSpec, path) for path in sorted(folder.glob("*.yaml")))}
+
+
+def all_tasks(data_dir: Path | None = None) -> dict[str, TaskSpec]:
+    """Every task by name: those that ship, and the default ones of each imported dataset."""
+    imported = [name for name in datasets(data_dir) if name not in packaged_datasets()]
+    own = [f"{name}-{ending}" for name in imported for ending in TASK_ENDINGS]
+    return tasks() | {name: find_task(name, data_dir) for name in own}
 
 
 def find_task(name: str, data_dir: Path | None = None) -> TaskSpec:

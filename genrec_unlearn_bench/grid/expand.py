@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from genrec_unlearn_bench.backbones import backbones
 from genrec_unlearn_bench.config import one_of, parse, plain_yaml
+from genrec_unlearn_bench.data.tasks import all_tasks
 from genrec_unlearn_bench.errors import ConfigError, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.suites import SUITES, measurements
 from genrec_unlearn_bench.grid.spec import (
@@ -100,11 +101,11 @@ class Names:
                 self._catalogue.method(path)
                 return (path,)
         elif axis == "task":
-            known = self._catalogue.tasks()
             if not _is_pattern(text):
                 text = self.path(text) if text.endswith((".yaml", ".yml")) else text
                 self._catalogue.task(text, self._data_dir)
                 return (text,)
+            known = self._catalogue.once("every task", all_tasks, self._data_dir)
         elif axis == "backbone":
             known = backbones()
             text = "*" if text == "all" else text

@@ -6,6 +6,7 @@ import math
 import re
 import time
 from contextlib import suppress
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,11 @@ def test_identity_is_the_key(values: list[str]) -> None:
         ("$1,299", 1299.0),
         ("12,99", 12.99),
         ("1.299,00 €", 1299.0),
+        ("€1.299", 1299.0),
+        ("1.299.000 EUR", 1_299_000.0),
+        ("€ 12.99", 12.99),
+        ("$1.299", 1.299),
+        (Decimal("12.50"), 12.5),
         ("$10.00 - $20.00", 10.0),
         ("$20.00 - $10.00", 10.0),
         ("$9.99–$499.00", 9.99),

@@ -79,6 +79,63 @@ def test_a_folder_has_one_name(tmp_path: Path) -> None:
     assert imported_folders() == {"two": folder}
 
 
+def test_a_folder_of_others_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_shop(tmp_path / "shared")
+    import_folder(folder, "one", Progress(), k_core=2)
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "mine"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "my-home"))
+    with pytest.raises(UsageError, match="the folder is the dataset 'one' already"):
+        import_folder(folder, "two", Progress())
+    assert import_folder(folder, "one", Progress())[0].k_core == 2
+
+
+def test_a_failed_import_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, occupied = write_shop(tmp_path / "shop"), tmp_path / "occupied"
+    occupied.touch()
+    monkeypatch.setenv(DATA_VARIABLE, str(occupied / "below"))
+    with pytest.raises(StorageError):
+        import_folder(folder, "shop", Progress())
+    assert not (folder / "dataset.yaml").exists()
+    monkeypatch.delenv(DATA_VARIABLE)
+    import_folder(folder, "shop", Progress(), k_core=2)
+    before = (folder / "dataset.yaml").read_bytes()
+    monkeypatch.setenv(DATA_VARIABLE, str(occupied / "below"))
+    with pytest.raises(StorageError):
+        import_folder(folder, "shop", Progress(), k_core=3)
+    assert (folder / "dataset.yaml").read_bytes() == before
+
+
+def test_a_broken_dataset_stops_no_other(tmp_path: Path) -> None:
+    import_folder(write_shop(tmp_path / "good"), "good", Progress())
+    folder = write_shop(tmp_path / "bad")
+    import_folder(folder, "bad", Progress())
+    with (folder / "dataset.yaml").open("a") as stream:
+        stream.write("foo: 1\n")
+    with pytest.warns(UserWarning, match="bad/dataset.yaml"):
+        listed = [one["name"] for one in records_of("datasets")]
+    assert "good" in listed
+    assert "bad" not in listed
+    assert find_dataset("good").name == "good"
+    with pytest.raises(ConfigError, match="foo: unknown key"):
+        find_dataset("bad")
+
+
+def test_a_damaged_list_of_imports_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    (tmp_path / "imported.json").write_text('{"shop": ')
+    with pytest.raises(ConfigError, match="Invalid JSON") as caught:
+        imported_folders()
+    assert caught.value.where == str(tmp_path / "imported.json")
+
+
+def test_a_name_leaves_room_for_those_of_tasks(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path / "shop")
+    with pytest.raises(ConfigError, match="at most 40 characters"):
+        import_folder(folder, "x" * 41, Progress())
+    import_folder(folder, "x" * 40, Progress())
+    assert f"{'x' * 40}-interaction" in [task["name"] for task in records_of("tasks")]
+
+
 def test_oddities_are_told(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "s")
     with (folder / "items.jsonl").open("a") as stream:

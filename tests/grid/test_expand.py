@@ -11,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genrec_unlearn_bench.config import parse
+from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE
+from genrec_unlearn_bench.data.prepare import import_folder
+from genrec_unlearn_bench.data.tasks import TASK_ENDINGS
 from genrec_unlearn_bench.errors import CapabilityMissing, ConfigError
 from genrec_unlearn_bench.grid.expand import GridCell, expand, read_grid
 from genrec_unlearn_bench.grid.spec import GridSpec, ready_grids
 from genrec_unlearn_bench.pipeline.resolve import Catalogue, resolve
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import REFERENCE_ROWS, find_method, load_class, methods
 from genrec_unlearn_bench.unlearning.method import UnlearningMethod
+from tests.data.shops import write_shop
 
 PLACES: dict[str, Any] = {"data_dir": None, "results_dir": Path("results"), "tuned_dir": Path("tuned"), "device": None}
 
@@ -189,6 +194,15 @@ def test_files_go_by_the_names_that_they_give_themselves(tmp_path: Path) -> None
     assert cell.name == "own-task/tiger/mine/default-core-default-seed0"
     assert Path(cell.request.method).is_absolute()
     assert cell.request.threads == 3
+
+
+def test_patterns_match_tasks_of_imported_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "root"))
+    import_folder(write_shop(tmp_path / "root" / "shop"), "shop", Progress())
+    grid = tmp_path / "grid.yaml"
+    grid.write_text('name: g\naxes: {task: "shop-*", method: original}\n', encoding="utf-8")
+    found = expand(read_grid(str(grid)), **PLACES)
+    assert {f"shop-{ending}" for ending in TASK_ENDINGS} == {cell.request.task for cell in found}
 
 
 def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -73,8 +73,8 @@ def opened(path: Path) -> Iterator[Any]:
         yield stream
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without its line end) of every line that is not blank.
+def read_lines(path: Path, encoding: str = "utf-8", *, whole: bool = False) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without its line end) of every line that is not blank; ``whole``: all, with their ends.
 
     Raises DataFault: not in this encoding, a damaged or cut-off gzip file, no line at all, or no reading of the file.
     """
@@ -83,10 +83,11 @@ def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
     try:
         with opened(path) as stream:
             for number, raw in enumerate(stream, start=1):
-                text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode(encoding).rstrip("\r\n")
-                if text.strip():
-                    empty = False
-                    yield number, text
+                text = (raw[3:] if number == 1 and raw.startswith(_BOM) else raw).decode(encoding)
+                blank = not text.strip()
+                empty = empty and blank
+                if whole or not blank:
+                    yield number, text if whole else text.rstrip("\r\n")
     except UnicodeDecodeError as fault:
         raise DataFault(
             f"not {encoding.upper()}: byte 0x{fault.object[fault.start]:02x}",
@@ -160,21 +161,19 @@ def whole_number(value: object) -> int | None:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
         return None
-    if not -_LARGEST < value < _LARGEST or value != int(value):
-        return None
-    return int(value)
+    return int(value) if value == int(value) else None
 
 
-def moment(value: object) -> int | None:
-    """A time as a whole number: one as it is, an ISO 8601 date or time in milliseconds (UTC where it names no zone)."""
+def moment(value: object) -> tuple[int | None, bool]:
+    """(a whole number as it is, ISO 8601 in milliseconds (UTC without a zone), whether it was a date)."""
     number = whole_number(value)
     if number is None and isinstance(value, str):
-        try:
+        with suppress(ValueError):
             value = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
     if isinstance(value, datetime):
-        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
-    return number
+        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000), True
+    return number, False

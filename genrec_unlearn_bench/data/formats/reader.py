@@ -89,6 +89,7 @@ _ATOMIC_ITEM = {
     "item_name": "title",
     "category": "categories",
 }
+_ATTRIBUTE = re.compile("[a-z][a-z0-9_]{0,38}")
 
 
 def read(files: Files, spec: DatasetSpec, progress: Progress) -> RawData:
@@ -127,11 +128,9 @@ class _Reader:
 
     def __init__(self, files: Files, spec: DatasetSpec, progress: Progress) -> None:
         self.files, self.spec, self.progress = files, spec, progress
-        asked = _COLUMNS.get(spec.format, spec.columns)
-        self.columns = _atomic_columns(files, spec) if spec.format == "recbole" else asked
-        mapped = spec.format in ("table", "recbole")
-        self.hint = records.HINT if mapped else f"docs/own-data.md says what the format {spec.format} consists of"
         self.dropped: Counter[str] = Counter()
+        asked = _COLUMNS.get(spec.format, spec.columns)
+        self.columns = _atomic_columns(files, spec, self.dropped) if spec.format == "recbole" else asked
         self.lenient = self.dropped if spec.format == "amazon-2018" else None
         self.users: dict[str, int] = {}
         self.items: dict[str, int] = {}
@@ -146,17 +145,20 @@ class _Reader:
             names = [name for name in self.columns.interactions if name != ("time" if role in _GIVEN else "history")]
             rows = self._table(role, [column for name, column in self.columns.interactions.items() if name in names])
         users, items, times, histories, lengths = (array("q") for _ in range(5))
-        faults, often, rare = Faults(path, self.hint), self._often() if self.twice else None, 0
+        faults, often, rare = Faults(path, records.HINT), self._often() if self.twice else None, 0
+        dated: bool | None = None
         for file, line, cells in faults.usable(self.progress.track(role, rows)):
             row = dict(zip(names, cells, strict=True))
             (user, no_user), (item, no_item) = id_text(row["user"]), id_text(row["item"])
-            time = moment(row["time"]) if "time" in row else 0
+            time, is_date = moment(row["time"]) if "time" in row else (0, False)
             history = _item_list(row["history"]) if "history" in row else []
             if no_user or no_item:
                 faults.add(file, line, f"the user {no_user}" if no_user else f"the item {no_item}")
             elif time is None:
-                given = "is missing" if row["time"] is None else f"{row['time']!r:.40} is not a whole number"
-                faults.add(file, line, f"the timestamp {given}")
+                given = f"{row['time']!r:.40} is neither a whole number nor an ISO 8601 date"
+                faults.add(file, line, f"the timestamp {'is missing' if row['time'] is None else given}")
+            elif is_date != (dated := is_date if dated is None else dated):
+                faults.add(file, line, f"the timestamp {row['time']!r:.40} is another kind than above: number or date")
             elif history is None:
                 faults.add(file, line, "the history is no list of items")
             elif often is not None and not often(user, item):
@@ -203,7 +205,7 @@ class _Reader:
         if self.spec.format not in ("minionerec", "letter"):
             asked = dict[str, Column]([*self.columns.items.items(), *self.columns.attributes.items()])
             names, rows = list(asked), self._table(role, asked.values(), unread)
-        faults, places = Faults(path, self.hint), list[str]()
+        faults, places = Faults(path, records.HINT), list[str]()
         for file, place, cells in faults.usable(self.progress.track("items", rows)):
             fields: dict[str, Any] = dict(zip(names, cells, strict=True))
             item_id, why = id_text(fields.pop("id"))
@@ -227,7 +229,7 @@ class _Reader:
         self, role: str, asked: Iterable[Column], unread: Counter[str] | None = None
     ) -> Iterator[Row[list[object]]]:
         file = next((file for file in self.spec.files if file.role == role), FileSpec(role=role, names=(role,)))
-        return records.rows(self.files[role], file, list(asked), unread)
+        return records.rows(self.files[role], file, list(asked), unread, strict=self.spec.format == "table")
 
     def interactions(self, role: str, part: _Part, row_of: IntArray) -> Interactions:
         """The rows with items that the catalogue has; ``row_of``: rows of the catalogue by number, -1 for none."""
@@ -289,7 +291,7 @@ def _item_list(value: object) -> list[str] | None:
     return None if any(why for _, why in found) else [item_id for item_id, _ in found]
 
 
-def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
+def _atomic_columns(files: Files, spec: DatasetSpec, dropped: Counter[str]) -> Columns:
     """What RecBole's names and types say; what ``columns`` of the dataset's YAML says goes before it."""
     asked, path = spec.columns, files["train" if "train" in files else "interactions"][0]
     log = records.atomic_types(path)
@@ -300,17 +302,19 @@ def _atomic_columns(files: Files, spec: DatasetSpec) -> Columns:
     needed |= {"time"} if "timestamp" in log or spec.split == "global-time" else set()
     usual = {name: one for name, one in _ATOMIC_LOG.items() if name in needed}
     interactions = {name: Column.model_validate(one) for name, one in usual.items()} | asked.interactions
-    items, attributes = {}, {}
+    items, attributes = dict[str, Column](), dict[str, Column]()
     named = {name for column in (*asked.items.values(), *asked.attributes.values()) for name in column.columns}
     for name, kind in records.atomic_types(files["items"][0]).items() if "items" in files else ():
-        field = _ATOMIC_ITEM.get(name)
+        field, attribute = _ATOMIC_ITEM.get(name.lower()), re.sub(r"[^a-z0-9]", "_", name.lower())
         if field in asked.items or field in items:
             field = None
         between = " " if kind.endswith("_seq") and field not in ("title", "brand", "description", "text") else None
         column = Column.model_validate({"from": name, "split": between})
         if field is not None:
             items[field] = column
-        elif name not in named and name.lower() not in RESERVED_NAMES and re.fullmatch("[a-z][a-z0-9_]*", name.lower()):
-            attributes[name.lower()] = column
+        elif name not in named and _ATTRIBUTE.fullmatch(attribute) and attribute not in {*attributes, *RESERVED_NAMES}:
+            attributes[attribute] = column
+        elif name not in named:
+            dropped[f"column {name[:40]!r} of items is not read"] += 1
     given = {"items": items | asked.items, "attributes": attributes | asked.attributes}
     return Columns.model_validate({"interactions": interactions, **given})

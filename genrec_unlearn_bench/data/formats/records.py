@@ -1,10 +1,9 @@
 """Rows of tables (csv, tsv, RecBole's atomic files, parquet, jsonl, Arrow; ``.gz``) by the columns asked for, and the
 JSON documents of MiniOneRec, LETTER and LC-Rec: the catalogue, whole sequences, and published semantic IDs.
 
-Text is read by pandas, parquet and Arrow are streamed by ``datasets``, without the copy that it would keep otherwise.
-The defaults of pandas turn a user ``NA`` into None and an item ``1e5`` into a float: here every cell is text, ``NA``
-included, and rows longer than the header are refused. jsonl, and text with separators of several characters, are read
-line by line, as one broken line there must not hide the others.
+Text is read by ``csv``: pandas fills rows that are too short, and takes a lone carriage return for the end of a line, a
+user ``NA`` for None and an item ``1e5`` for a float. One broken row does not hide the others. Parquet and Arrow are
+streamed by ``datasets``, without the copy that it would keep otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from genrec_unlearn_bench.data.formats.lines import (
     Row,
     json_document,
     json_object,
-    opened,
     read_lines,
     whole_number,
 )
@@ -36,7 +34,8 @@ from genrec_unlearn_bench.errors import DataFault
 
 BATCH = 10_000
 """Rows in memory at a time."""
-HINT = "see columns and files in the dataset's YAML, or in the file for --map"
+HINT = "docs/own-data.md says what each format consists of, and how --map names other columns, files and separators"
+csv.field_size_limit(2**31 - 1)
 ITEM_FIELDS = ("id", "title", "description", "brand", "price", "categories")
 MISSING_LEVEL = -1
 """Padding behind the last code of an item with fewer levels than the longest one."""
@@ -47,12 +46,13 @@ ATOMIC = ("inter", "item")
 
 
 def rows(
-    paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None = None
+    paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None, *, strict: bool
 ) -> Iterator[Row[list[object]]]:
-    """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for."""
+    """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for. Raises
+    DataFault where a file lacks a column; no jsonl file does unless ``strict``."""
     known = {name for column in asked for name in column.columns}
     for path in paths:
-        for number, record in _records(path, file, asked):
+        for number, record in _records(path, file, asked, strict=strict):
             if isinstance(record, BrokenLine):
                 yield path, number, record
                 continue
@@ -68,6 +68,7 @@ def atomic_types(path: Path) -> dict[str, str]:
 
 
 def _value(record: Mapping[str, object], column: Column) -> object:
+    empty: object = None
     for name in column.columns:
         value: object = record.get(name)
         if name not in record and "." in name:
@@ -79,21 +80,28 @@ def _value(record: Mapping[str, object], column: Column) -> object:
                         value = json_object(value)
                 value = value.get(part) if isinstance(value, dict) else None
         if value is not None and value != "" and value != []:
-            between = column.split
-            if between is None or not isinstance(value, str):
+            if column.split is None or not isinstance(value, str):
                 return value
-            return [part.strip() for part in value.split(between) if part.strip()]
-    return None
+            return [part.strip() for part in value.split(column.split) if part.strip()]
+        empty = [] if value == [] else empty
+    return empty
 
 
-def _records(path: Path, file: FileSpec, asked: Sequence[Column]) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
+def _records(
+    path: Path, file: FileSpec, asked: Sequence[Column], *, strict: bool
+) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending in ("jsonl", "json"):
+        names = dict[str, None]()
         for number, text in read_lines(path, file.encoding):
             try:
-                yield number, json_object(text)
+                record = json_object(text)
+                names |= dict.fromkeys(record if strict else ())
+                yield number, record
             except BrokenLine as fault:
                 yield number, fault
+        if names:
+            _check_header(list(names), asked, str(path))
     elif ending in ("parquet", "arrow"):
         yield from _streamed(path, ending, asked)
     else:
@@ -104,34 +112,39 @@ def _text_records(
     path: Path, ending: str, file: FileSpec, asked: Sequence[Column]
 ) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
     sep = file.sep or ("\t" if ending in ("tsv", *ATOMIC) else ",")
-    quoting = csv.QUOTE_NONE if sep == "\t" or len(sep) > 1 else csv.QUOTE_MINIMAL
-    lines = read_lines(path, file.encoding)
-    above, first = next(lines)
-    header = list(file.header or (atomic_types(path) if ending in ATOMIC else _cells(first, sep, quoting)))
+    quoting = csv.QUOTE_NONE if sep == "\t" else csv.QUOTE_MINIMAL
+    above, header = 0, list(file.header or ())
+    if not header:
+        above, first = next(read_lines(path, file.encoding))
+        ((_, cells),) = _cells([(above, first)], sep, quoting)
+        if isinstance(cells, BrokenLine):
+            raise DataFault(str(cells), where=f"{path}:{above}", hint=HINT)
+        header = list(atomic_types(path)) if ending in ATOMIC else cells
     _check_header(header, asked, f"{path}:1", f"its separator is taken to be {sep!r} (sep), and ")
-    if file.header is None:
-        number, first = next(lines, (0, ""))
-    else:
-        number, above = above, 0
-    if number and len(cells := _cells(first, sep, quoting)) > len(header):
-        raise DataFault(f"{len(cells)} cells, and {len(header)} columns", where=f"{path}:{number}", hint=HINT)
-    if len(sep) == 1:
-        yield from _parsed(path, header, above, {"sep": sep, "quoting": quoting, "encoding": file.encoding})
-        return
-    for number, text in read_lines(path, file.encoding):
-        cells = text.split(sep)
-        if number > above:
-            few = BrokenLine(f"{len(cells)} cells, and {len(header)} columns")
-            yield number, dict(zip(header, cells, strict=True)) if len(cells) == len(header) else few
+    for number, cells in _cells(read_lines(path, file.encoding, whole=True), sep, quoting):
+        if isinstance(cells, BrokenLine):
+            yield number, cells
+        elif number > above and any(cells):
+            if len(cells) == len(header):
+                yield number, dict(zip(header, cells, strict=True))
+            else:
+                yield number, BrokenLine(f"{len(cells)} cells, and {len(header)} columns")
 
 
-def _cells(line: str, sep: str, quoting: Any) -> list[str]:
+def _cells(lines: Iterable[tuple[int, str]], sep: str, quoting: Any) -> Iterator[tuple[int, list[str] | BrokenLine]]:
+    """The cells of each row and the line in which it begins: in quotes, cells may hold line breaks."""
     if len(sep) > 1:
-        return line.split(sep)
-    try:
-        return next(csv.reader([line], delimiter=sep, quoting=quoting), [])
-    except csv.Error:
-        return []
+        yield from ((number, text.rstrip("\r\n").split(sep)) for number, text in lines)
+        return
+    reader = csv.reader((text for _, text in lines), delimiter=sep, quoting=quoting, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            yield number, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as fault:
+            yield number, BrokenLine(f"the row cannot be read: {fault}")
 
 
 def _check_header(header: Sequence[str], asked: Sequence[Column], where: str, more: str = "") -> None:
@@ -145,38 +158,19 @@ def _check_header(header: Sequence[str], asked: Sequence[Column], where: str, mo
         raise DataFault(f"two columns are called {', '.join(twice)}", where=where, hint="rename one of them")
 
 
-def _parsed(
-    path: Path, header: list[str], above: int, options: Mapping[str, Any]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of a text file ``above`` whose first so many lines stand, with their lines: breaks in cells count."""
-    import pandas as pd
-
-    line = above + 1
-    options = {**options, "dtype": str, "na_filter": False, "skip_blank_lines": False}
-    try:
-        with opened(path) as stream:
-            for chunk in pd.read_csv(stream, names=header, header=None, skiprows=above, chunksize=BATCH, **options):
-                for cells in zip(*(chunk[name].tolist() for name in header), strict=True):
-                    if any(cells):
-                        yield line, dict(zip(header, cells, strict=True))
-                    line += 1 + sum(cell.count("\n") for cell in cells)
-    except Exception as fault:
-        # A wrong byte or a damaged archive: said with its line.
-        for _ in read_lines(path, options["encoding"]):
-            pass
-        raise _unreadable(path, "csv", fault, line) from None
-
-
 def _streamed(path: Path, ending: str, asked: Sequence[Column]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Rows of parquet or Arrow, from the builders themselves: ``load_dataset`` asks the Hub even for local files."""
     from datasets import logging
     from datasets.packaged_modules.arrow.arrow import Arrow
     from datasets.packaged_modules.parquet.parquet import Parquet
+    from pyarrow import parquet
 
     logging.set_verbosity(logging.CRITICAL)
     wanted = {part for column in asked for name in column.columns for part in (name, name.split(".")[0])}
     row = 1
     try:
+        if ending == "parquet" and not parquet.read_metadata(path).num_rows:
+            return
         builder = (Parquet if ending == "parquet" else Arrow)(data_files={"train": [str(path)]})
         for batch in builder.as_streaming_dataset(split="train").with_format("arrow").iter(batch_size=BATCH):
             _check_header(batch.column_names, asked, str(path))
@@ -186,12 +180,8 @@ def _streamed(path: Path, ending: str, asked: Sequence[Column]) -> Iterator[tupl
     except DataFault:
         raise
     except Exception as fault:
-        raise _unreadable(path, ending, fault, row) from None
-
-
-def _unreadable(path: Path, form: str, fault: Exception, line: int) -> DataFault:
-    what = " ".join(str(fault).split())[:300]
-    return DataFault(f"not a readable {form} file: {what}", where=f"{path}, after line {line - 1}")
+        what = f"not a readable {ending} file: {' '.join(str(fault).split())[:300]}"
+        raise DataFault(what, where=f"{path}, after row {row - 1}") from None
 
 
 def in_order(ids: Iterable[str]) -> list[str]:

@@ -107,7 +107,7 @@ def test_all_interaction_faults_at_once(tmp_path: Path) -> None:
         folder(tmp_path, log=tsv)
     what = caught.value.what
     assert what.startswith("5 faults")
-    assert "interactions.tsv:2: the timestamp" in what
+    assert "interactions.tsv:2: 2 cells, and 3 columns" in what
     assert "interactions.tsv:3: the timestamp 'noon'" in what
     assert "interactions.tsv:4: the user is empty" in what
 

@@ -103,5 +103,5 @@ def test_long_cells(tmp_path: Path) -> None:
 def test_missing_column_and_short_row(tmp_path: Path) -> None:
     with pytest.raises(DataFault, match="no column item_id, history_item_id"):
         load(tmp_path, "user_id,item\nA,1\n")
-    with pytest.raises(DataFault, match=r"train.csv:3: the item is empty"):
+    with pytest.raises(DataFault, match=r"train.csv:3: 2 cells, and 7 columns"):
         load(tmp_path, rows(row("A1", "[0]", "2"), "A1,x"))

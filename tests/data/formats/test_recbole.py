@@ -54,6 +54,18 @@ def test_atomic_files(tmp_path: Path) -> None:
     assert set(other.items.attributes) == {"g", "movie_title"}
 
 
+def test_columns_however_they_are_spelt(tmp_path: Path) -> None:
+    atomic(tmp_path / "ml")
+    path = tmp_path / "ml" / "ml.item"
+    text = path.read_text().replace("price:float", "Price:float").replace("release_year:", "Release-Year:")
+    path.write_text(text.replace("class:token_seq", "Forget-\u00fc:token_seq").replace("movie_title", "2nd"))
+    _, found = import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole")
+    assert found.items.prices[3] == 3.5
+    assert found.items.attributes["release_year"][3] == ("1935",)
+    assert found.items.attributes["forget__"][3] == ("Drama", "Film-Noir")
+    assert found.manifest.dropped["column '2nd' of items is not read"] == 1
+
+
 @pytest.mark.parametrize("name", ["text", "id", "item", "category", "categories", "title"])
 def test_columns_with_names_of_fields_are_those_or_left_out(tmp_path: Path, name: str) -> None:
     atomic(tmp_path / "ml")
