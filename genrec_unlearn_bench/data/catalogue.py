@@ -210,12 +210,12 @@ def datasets(data_dir: Path | None = None, broken: list[ConfigError] | None = No
     own = [] if data_dir is None else [data_dir]
     within = [path for root in [*own, *data_roots()] for path in sorted(root.glob(f"*/{SPEC_FILE}"))]
     for path in [*(folder / SPEC_FILE for folder in (*own, *imported_folders().values())), *within]:
-        if path.is_file():
+        if os.path.isfile(path):
             try:
                 spec = load_spec(path)
             except ConfigError as fault:
                 if broken is None:
-                    warnings.warn(f"a dataset is left out: {fault}", stacklevel=2)
+                    warnings.warn(f"a dataset is left out: {fault}", stacklevel=1)
                 else:
                     broken.append(fault)
                 continue
@@ -231,9 +231,11 @@ def find_dataset(name: str, data_dir: Path | None = None) -> DatasetSpec:
     known = packaged if name in packaged else datasets(data_dir, broken)
     if name in known:
         return known[name]
-    if broken:
-        raise broken[0]
-    if (folder := imported_folders().get(name)) is not None:
+    folder = imported_folders().get(name)
+    for fault in broken:
+        if (place := Path(fault.where or "").parent) in (folder, data_dir) or place.name == name:
+            raise fault
+    if folder is not None:
         raise DataMissing(
             f"the dataset {name!r} was imported from a folder that does not hold it any more",
             where=str(folder),

@@ -140,8 +140,7 @@ _LARGEST = 1e12
 def parse_price(value: object) -> float:
     """Parse a price: a number, ``"$1,299.00"``, ``"$10.00 - $20.00"`` (its lower end), ``"free"`` (0).
 
-    At least 0, or NaN for a field that is empty (NaN is how tables write "no price"). Raises ValueError with the
-    manifest's drop reason.
+    At least 0; NaN for an empty field and for NaN. Raises ValueError with the manifest's reason for leaving it out.
     """
     value = float(value) if isinstance(value, Decimal) else value
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -169,7 +168,7 @@ def parse_price(value: object) -> float:
 
 def _number(digits: str, *, euro: bool) -> float | None:
     """Digits with thousands separators: in euros also ``1.299``. A comma before two last digits is a decimal comma."""
-    if re.search(",[0-9]{2}$", digits) or (euro and re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3})+", digits)):
+    if re.search(",[0-9]{2}$", digits) or (euro and re.fullmatch(r"[1-9][0-9]{0,2}(\.[0-9]{3})+", digits)):
         digits = digits.translate(str.maketrans(",.", ".,"))
     match = re.fullmatch(r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)(?:\.[0-9]*)?", digits)
     return float(digits.replace(",", "")) if match else None

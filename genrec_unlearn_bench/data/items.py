@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ _LONGEST_LITERAL = 1_000_000
 """Characters. A Python literal beyond this is not read: the parser's memory is a large multiple of its input."""
 _LONGEST_FIELD = 100_000
 """Characters kept of one text field."""
+_NUMPY = re.compile(r"""\[\s*(?:'[^']*'|"[^"]*")(?:\s+(?:'[^']*'|"[^"]*"))+\s*\]""")
+"""An array as NumPy prints it: without commas, Python takes its strings for one."""
+_READABLE = (str, int, float, Decimal, date, NoneType)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +122,7 @@ class ItemColumns:
     def add(self, item_id: str, attributes: Mapping[str, object] | None = None, **fields: object) -> None:
         """Append an item whose id is not there yet; all items have the same attributes.
 
-        Fields (title, description, brand, price, categories, text) may be strings, numbers, nested lists of them, or
-        None.
+        Fields (title, description, brand, price, categories, text): strings, numbers, nested lists of them, or None.
         """
         self.row[item_id] = len(self.row)
         brand, price, heading = fields.get("brand"), fields.get("price"), _joined(fields.get("title"))
@@ -127,8 +131,8 @@ class ItemColumns:
             heading = ""
         self._titles.append(plain(heading))
         for name, value in {**fields, **(attributes or {})}.items():
-            if name != "price" and any(isinstance(part, dict | bytes) for part in _leaves(value)):
-                self.dropped[f"{name} holds objects or bytes (left out)"] += 1
+            if name != "price" and not all(isinstance(part, _READABLE) for part in _leaves(literal(value))):
+                self.dropped[f"{name} holds values of a kind that is not read"] += 1
         self._descriptions.append(plain(_joined(literal(fields.get("description")))))
         self._brands.append(_joined(brand, limit=2_000))
         if isinstance(brand, list | tuple) and len(brand) > 1:
@@ -173,7 +177,7 @@ def literal(value: object) -> object:
     if not isinstance(value, str) or not value.startswith("[") or len(value) > _LONGEST_LITERAL:
         return value
     try:
-        parsed = ast.literal_eval(value)
+        parsed = None if _NUMPY.fullmatch(value) else ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return value
     return parsed if isinstance(parsed, list) else value

@@ -80,7 +80,7 @@ def import_folder(
         raise DataMissing("there is no such folder", where=str(folder))
     path = folder / SPEC_FILE
     if path.is_file() and (held := load_spec(path).name) != name:
-        hint = f"give that name, import a copy of the folder, or delete its {SPEC_FILE} to give {held!r} up"
+        hint = f"give that name, import a copy of its files alone, or delete its {SPEC_FILE} to give {held!r} up"
         raise UsageError(f"the folder is the dataset {held!r} already", where=str(folder), hint=hint)
     if (before := imported_folders().get(name, folder)).resolve() != folder.resolve():
         progress.info(f"{name} was {before} until now")

@@ -177,8 +177,8 @@ def tasks() -> dict[str, TaskSpec]:
 
 def all_tasks(data_dir: Path | None = None) -> dict[str, TaskSpec]:
     """Every task by name: those that ship, and the default ones of each imported dataset."""
-    imported = [name for name in datasets(data_dir) if name not in packaged_datasets()]
-    own = [f"{name}-{ending}" for name in imported for ending in TASK_ENDINGS]
+    imported = [spec for name, spec in datasets(data_dir).items() if name not in packaged_datasets()]
+    own = [f"{spec.name}-{ending}" for spec in imported for ending in (*TASK_ENDINGS, *spec.columns.attributes)]
     return tasks() | {name: find_task(name, data_dir) for name in own}
 
 

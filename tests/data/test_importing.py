@@ -10,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.data.catalogue import DATA_VARIABLE, find_dataset, imported_folders
 from genrec_unlearn_bench.data.prepare import import_folder, prepare
-from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, StorageError, UsageError
+from genrec_unlearn_bench.errors import ConfigError, DataFault, DataMissing, StorageError, UnknownName, UsageError
 from genrec_unlearn_bench.listing import records_of
 from genrec_unlearn_bench.progress import Progress
 from tests.data.shops import write_shop
@@ -118,6 +118,8 @@ def test_a_broken_dataset_stops_no_other(tmp_path: Path) -> None:
     assert find_dataset("good").name == "good"
     with pytest.raises(ConfigError, match="foo: unknown key"):
         find_dataset("bad")
+    with pytest.raises(UnknownName, match="did you mean good"):
+        find_dataset("goof")
 
 
 def test_a_damaged_list_of_imports_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

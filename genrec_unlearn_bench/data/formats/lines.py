@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -53,8 +54,7 @@ class Faults:
                 yield path, place, content
 
     def check(self, dropped: Counter[str] | None = None) -> None:
-        """Raise DataFault with the first faults if there was any; with ``dropped``, count them there instead as long as
-        they are the smaller part."""
+        """Raise DataFault with the first faults, if any; with ``dropped``, a smaller part is counted there."""
         if dropped is not None and self.count <= self.read / 2:
             dropped[f"line of {self.where.name} that cannot be used"] += self.count
         elif self.count:
@@ -139,8 +139,8 @@ def id_text(value: object) -> tuple[str, str]:
         return "", "is empty"
     if isinstance(value, str):
         return value.strip(), ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value), ""
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value % 1 == 0:
+        return str(int(value)), ""
     hint = "; one empty cell makes floats of a column of whole numbers" if isinstance(value, float) else ""
     return "", f"is neither text nor a whole number ({value!r:.40}{hint})"
 
@@ -158,10 +158,10 @@ def whole_number(value: object) -> int | None:
             number = int(value)
             return number if -_LARGEST < number < _LARGEST else None
         try:
-            value = float(value)
+            value = float("" if "_" in value or not value.isascii() else value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not -_LARGEST < value < _LARGEST:
         return None
     return int(value) if value == int(value) else None
 

@@ -316,5 +316,5 @@ def _atomic_columns(files: Files, spec: DatasetSpec, dropped: Counter[str]) -> C
             attributes[attribute] = column
         elif name not in named:
             dropped[f"column {name[:40]!r} of items is not read"] += 1
-    given = {"items": items | asked.items, "attributes": attributes | asked.attributes}
+    given = {"items": {"id": "item_id"} | items | asked.items, "attributes": attributes | asked.attributes}
     return Columns.model_validate({"interactions": interactions, **given})

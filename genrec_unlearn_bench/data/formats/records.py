@@ -1,9 +1,8 @@
 """Rows of tables (csv, tsv, RecBole's atomic files, parquet, jsonl, Arrow; ``.gz``) by the columns asked for, and the
 JSON documents of MiniOneRec, LETTER and LC-Rec: the catalogue, whole sequences, and published semantic IDs.
 
-Text is read by ``csv``: pandas fills rows that are too short, and takes a lone carriage return for the end of a line, a
-user ``NA`` for None and an item ``1e5`` for a float. One broken row does not hide the others. Parquet and Arrow are
-streamed by ``datasets``, without the copy that it would keep otherwise.
+Text is read by ``csv``: pandas fills rows that are too short, breaks lines at lone carriage returns, and takes a user
+``NA`` for None and an item ``1e5`` for a float. Parquet and Arrow are streamed by ``datasets``, without its copy.
 """
 
 from __future__ import annotations
@@ -51,14 +50,17 @@ def rows(
     """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for. Raises
     DataFault where a file lacks a column; no jsonl file does unless ``strict``."""
     known = {name for column in asked for name in column.columns}
+    names = dict[str, None]()
     for path in paths:
-        for number, record in _records(path, file, asked, strict=strict):
+        for number, record in _records(path, file, asked, names):
             if isinstance(record, BrokenLine):
                 yield path, number, record
                 continue
             if unread is not None:
                 unread.update(name for name in record if name not in known)
             yield path, number, [_value(record, column) for column in asked]
+    if strict and names:
+        _check_header(list(names), asked, str(paths[0]))
 
 
 def atomic_types(path: Path) -> dict[str, str]:
@@ -88,20 +90,17 @@ def _value(record: Mapping[str, object], column: Column) -> object:
 
 
 def _records(
-    path: Path, file: FileSpec, asked: Sequence[Column], *, strict: bool
+    path: Path, file: FileSpec, asked: Sequence[Column], names: dict[str, None]
 ) -> Iterator[tuple[int, dict[str, Any] | BrokenLine]]:
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending in ("jsonl", "json"):
-        names = dict[str, None]()
         for number, text in read_lines(path, file.encoding):
             try:
                 record = json_object(text)
-                names |= dict.fromkeys(record if strict else ())
+                names |= dict.fromkeys(record)
                 yield number, record
             except BrokenLine as fault:
                 yield number, fault
-        if names:
-            _check_header(list(names), asked, str(path))
     elif ending in ("parquet", "arrow"):
         yield from _streamed(path, ending, asked)
     else:
@@ -119,12 +118,12 @@ def _text_records(
         ((_, cells),) = _cells([(above, first)], sep, quoting)
         if isinstance(cells, BrokenLine):
             raise DataFault(str(cells), where=f"{path}:{above}", hint=HINT)
-        header = list(atomic_types(path)) if ending in ATOMIC else cells
-    _check_header(header, asked, f"{path}:1", f"its separator is taken to be {sep!r} (sep), and ")
+        header = [name.partition(":")[0].strip() for name in cells] if ending in ATOMIC else cells
+    _check_header(header, asked, f"{path}:{above or 1}", f"its separator is taken to be {sep!r} (sep), and ")
     for number, cells in _cells(read_lines(path, file.encoding, whole=True), sep, quoting):
         if isinstance(cells, BrokenLine):
             yield number, cells
-        elif number > above and any(cells):
+        elif number > above and "".join(cells).strip():
             if len(cells) == len(header):
                 yield number, dict(zip(header, cells, strict=True))
             else:
@@ -144,7 +143,7 @@ def _cells(lines: Iterable[tuple[int, str]], sep: str, quoting: Any) -> Iterator
         except StopIteration:
             return
         except csv.Error as fault:
-            yield number, BrokenLine(f"the row cannot be read: {fault}")
+            yield number, BrokenLine(f"the row cannot be read: {str(fault).partition(' - ')[0]}")
 
 
 def _check_header(header: Sequence[str], asked: Sequence[Column], where: str, more: str = "") -> None:
@@ -154,7 +153,7 @@ def _check_header(header: Sequence[str], asked: Sequence[Column], where: str, mo
     if missing := [" or ".join(column.columns) for column in asked if not there(column)]:
         hint = f"the file has {', '.join(header)[:200]}; {more}{HINT}"
         raise DataFault(f"no column {', '.join(missing)}", where=where, hint=hint)
-    if twice := sorted({name for name in header if header.count(name) > 1}):
+    if twice := sorted({name for name in header if name and header.count(name) > 1}):
         raise DataFault(f"two columns are called {', '.join(twice)}", where=where, hint="rename one of them")
 
 
@@ -163,15 +162,13 @@ def _streamed(path: Path, ending: str, asked: Sequence[Column]) -> Iterator[tupl
     from datasets import logging
     from datasets.packaged_modules.arrow.arrow import Arrow
     from datasets.packaged_modules.parquet.parquet import Parquet
-    from pyarrow import parquet
 
     logging.set_verbosity(logging.CRITICAL)
     wanted = {part for column in asked for name in column.columns for part in (name, name.split(".")[0])}
     row = 1
     try:
-        if ending == "parquet" and not parquet.read_metadata(path).num_rows:
-            return
-        builder = (Parquet if ending == "parquet" else Arrow)(data_files={"train": [str(path)]})
+        files = {"train": [str(path)]}
+        builder = Parquet(data_files=files, batch_size=BATCH) if ending == "parquet" else Arrow(data_files=files)
         for batch in builder.as_streaming_dataset(split="train").with_format("arrow").iter(batch_size=BATCH):
             _check_header(batch.column_names, asked, str(path))
             for record in batch.select([name for name in batch.column_names if name in wanted]).to_pylist():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from genrec_unlearn_bench.data import concepts
-from genrec_unlearn_bench.data.catalogue import DatasetSpec
+from genrec_unlearn_bench.data.catalogue import DatasetSpec, packaged_datasets
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset, save_dataset
 from genrec_unlearn_bench.data.forget import ForgetSplit, TaskManifest, check_manifest
 from genrec_unlearn_bench.data.holdout import Holdout, carve
@@ -80,8 +80,8 @@ def dataset_stage(
     sources = source_digests(spec, data_dir, progress, download=download)
     return Stage(
         "dataset",
-        # 2: rows of tables that are too short, mixed kinds of times and lists in cells are no longer misread.
-        2 if spec.format in ("table", "recbole") else 1,
+        # 2: short rows, mixed kinds of times and lists in cells are no longer misread; the other data have none.
+        2 if spec.format in ("table", "recbole") or spec.name not in packaged_datasets() else 1,
         {
             **spec.model_dump(include={"name", "format", "split", "k_core"}),
             # How a table is written is part of the key where it is one.

@@ -101,6 +101,7 @@ def test_by_hand(tmp_path: Path, name: str) -> None:
 FINE = {
     "a long title": (LOG, changed(3, f"p1,{'x' * 1_000_000},Acme\n", ITEMS)),
     "ids like numbers": (LOG.replace("p", "00"), ITEMS.replace("p", "00")),
+    "blank columns and rows": ("\n" + LOG.replace("\n", ",,\n"), ITEMS + " \n"),
     "blank lines": (LOG.replace("u1,p1,1\n", "u1,p1,1\n\n,,\n"), ITEMS + "\n\n"),
     "quotes and breaks": (LOG, changed(3, 'p1,"A ""big"", red\nthing",Acme\n', ITEMS)),
     "windows": ("﻿" + LOG.replace("\n", "\r\n"), ITEMS),

@@ -66,6 +66,18 @@ def test_columns_however_they_are_spelt(tmp_path: Path) -> None:
     assert found.manifest.dropped["column '2nd' of items is not read"] == 1
 
 
+def test_columns_that_are_missing_or_there_twice(tmp_path: Path) -> None:
+    atomic(tmp_path / "ml")
+    path = tmp_path / "ml" / "ml.item"
+    text = path.read_text()
+    path.write_text(text.replace("item_id:", "film:"))
+    with pytest.raises(DataFault, match="no column item_id"):
+        import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole")
+    path.write_text(text.replace("release_year:token", "item_id:token"))
+    with pytest.raises(DataFault, match="two columns are called item_id"):
+        import_folder(tmp_path / "ml", "ml", Progress(), format_name="recbole")
+
+
 @pytest.mark.parametrize("name", ["text", "id", "item", "category", "categories", "title"])
 def test_columns_with_names_of_fields_are_those_or_left_out(tmp_path: Path, name: str) -> None:
     atomic(tmp_path / "ml")

@@ -82,14 +82,17 @@ def test_truths_and_dates_are_values(tmp_path: Path) -> None:
 def test_objects_are_counted(tmp_path: Path) -> None:
     items = [{**item, "title": {"en": item["title"]}, "maker": [{"name": "Acme"}]} for item in ITEMS]
     found = imported(tmp_path / "shop", "jsonl", items=items, maker="maker")
-    assert found.manifest.dropped["title holds objects or bytes (left out)"] == 5
-    assert found.manifest.dropped["maker holds objects or bytes (left out)"] == 5
+    assert found.manifest.dropped["title holds values of a kind that is not read"] == 5
+    assert found.manifest.dropped["maker holds values of a kind that is not read"] == 5
 
 
 def test_lists_in_cells_of_text_are_lists(tmp_path: Path) -> None:
-    items = [{**item, "kinds": "['Sports', 'Run']"} for item in ITEMS]
-    found = imported(tmp_path / "shop", items=items, categories="kinds", sort="kinds").items
-    assert found.categories[0] == found.attributes["sort"][0] == ("Sports", "Run")
+    cells = {"kinds": "['Sports', 'Run']", "printed": "['Sports' 'Run']", "objects": "[{'name': 'Run'}]"}
+    items = [{**item, **cells} for item in ITEMS]
+    found = imported(tmp_path / "shop", items=items, categories="kinds", sort="kinds", raw="printed", odd="objects")
+    assert found.items.categories[0] == found.items.attributes["sort"][0] == ("Sports", "Run")
+    assert found.items.attributes["raw"][0] == ("['Sports' 'Run']",), "NumPy's form is not Python's: no value SportsRun"
+    assert found.manifest.dropped["odd holds values of a kind that is not read"] == 5
 
 
 def test_a_column_that_no_object_has_is_missed(tmp_path: Path) -> None:
@@ -99,6 +102,13 @@ def test_a_column_that_no_object_has_is_missed(tmp_path: Path) -> None:
     assert "the file has id, title, Brand" in str(caught.value)
     some = [*items[:4], {**ITEMS[4], "brand": "Acme"}]
     assert imported(tmp_path / "some", "jsonl", items=some, brand="brand").manifest.with_brand == 1
+    for part, records in (("a", items), ("b", [{**ITEMS[0], "id": "p9", "brand": "Acme"}])):
+        put(tmp_path / "shop" / f"items-{part}.jsonl", records)
+    content = {"columns": {**MAP, "items": {**MAP["items"], "brand": "brand"}}}
+    files = [{"role": "items", "names": ["items-*.jsonl"]}, {"role": "interactions", "names": ["interactions.jsonl"]}]
+    mapping = TableMapping.model_validate({**content, "files": files})
+    _, found = import_folder(tmp_path / "shop", "parts", Progress(), format_name="table", mapping=mapping)
+    assert found.manifest.with_brand == 1, "one file of several has the column"
     with pytest.raises(DataFault, match="no column u"):
         imported(tmp_path / "log", "jsonl", log=[{"user": row["u"], "i": row["i"], "t": row["t"]} for row in LOG])
 
@@ -114,6 +124,9 @@ def test_days_are_times(tmp_path: Path) -> None:
     days = [{**row, "t": DAY + datetime.timedelta(row["t"])} for row in LOG]
     texts = [{**row, "t": row["t"].isoformat()} for row in days]
     found, same = imported(tmp_path / "days", log=days), imported(tmp_path / "texts", log=texts)
+    assert found.manifest.digest == same.manifest.digest
+    whole = [{"u": Decimal(row["t"] % 6), "i": row["i"], "t": Decimal(row["t"])} for row in LOG]
+    found, same = imported(tmp_path / "decimals", log=whole), imported(tmp_path / "numbers")
     assert found.manifest.digest == same.manifest.digest
 
 
