@@ -125,3 +125,16 @@ def test_an_encoding_without_our_characters_ends_nothing(encoding: str) -> None:
     assert b"?" in done.stdout
     content = shell('"$1" ls metrics --json', PYTHONIOENCODING=encoding)
     assert json.loads(content.stdout) == json.loads(shell('"$1" ls metrics --json', PYTHONUTF8="1").stdout)
+
+
+@pytest.mark.parametrize("words", [("ls", "datasets"), ("show", "demo-brand")])
+def test_a_broken_dataset_is_a_warning_said_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "dataset.yaml").write_text("foo: 1\n")
+    program = "from genrec_unlearn_bench.cli.start import run; run()"
+    environment = {**os.environ, "GENREC_UNLEARN_BENCH_DATA": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0
+    assert "demo" in done.stdout
+    assert done.stderr.startswith("warning: a dataset is left out: ")
+    assert done.stderr.count("bad/dataset.yaml") == 1

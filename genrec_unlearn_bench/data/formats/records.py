@@ -48,7 +48,7 @@ def rows(
     paths: Sequence[Path], file: FileSpec, asked: Sequence[Column], unread: Counter[str] | None, *, strict: bool
 ) -> Iterator[Row[list[object]]]:
     """The values of the asked columns in every row of some files; ``unread`` counts the fields not asked for. Raises
-    DataFault where a file lacks a column; no jsonl file does unless ``strict``."""
+    DataFault where a file lacks a column, and if ``strict`` where no object of the jsonl files has it."""
     known = {name for column in asked for name in column.columns}
     names = dict[str, None]()
     for path in paths:
