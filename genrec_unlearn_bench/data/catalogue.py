@@ -261,7 +261,7 @@ def imported_folders() -> dict[str, Path]:
             try:
                 found = TypeAdapter(dict[str, Path]).validate_json(path.read_bytes()) | found
             except ValidationError as fault:
-                hint = "mend it, or delete it and import the datasets again"
+                hint = "correct the file, or delete it and import the datasets again"
                 raise ConfigError([first_fault(fault)], where=str(path), hint=hint) from None
     return found
 
