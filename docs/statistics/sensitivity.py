@@ -1,4 +1,4 @@
-"""What the published findings owe to two measures and one rule: other measures of the same records, other floors.
+"""What the published findings owe to one measure and one rule: other measures of the same records, other floors.
 
 ``python -m docs.statistics.sensitivity DATA``, from the repository's root, writes sensitivity.csv and floors.csv
 beside this file, from the published results. Their tables are without target items, which come from the datasets'
@@ -6,10 +6,9 @@ files in DATA (``bench run --data-dir``). Chosen after the primary measures had 
 exploratory.
 
 Retain NDCG@10 of every row against the original, retrain and filter: as it is tested, without the test's most frequent
-target, and as the mean over target items instead of rows. Forgetting in the original IDs against the original,
-retain-only and random-reassign: CR@10 counts ten places in each list, HR@50 the target in a longer one. Paired t over
-seeds, Holm over the methods of a block (task and backbone) within one measure and one comparison, references left out
-as in the tables; a block of one seed has means and differences alone.
+target, and as the mean over target items instead of rows. Paired t over seeds, Holm over the methods of a block (task
+and backbone) within one measure and one comparison, references left out as in the tables; a block of one seed has means
+and differences alone.
 
 Floors: what the tuning rule takes from the published trials if a method must keep another share of retain and
 retain-near NDCG@10 on validation, and its default configuration, the first trial. Validation numbers of one seed.
@@ -39,7 +38,6 @@ RESULTS = Path("leaderboard/results")
 TUNED = Path("leaderboard/tuned")
 REFERENCES = ("original", "retrain", "popularity", "sasrec", "filter", "filter-history")
 RETAIN = ("retain NDCG@10", "retain NDCG@10 without the most frequent target", "retain NDCG@10 over target items")
-FORGET = ("exposed CR@10", "exposed HR@50")
 FLOORS = ((0.90, 0.80), (0.95, 0.90), (0.97, 0.90), (0.99, 0.90))
 """Shares of retain and retain-near NDCG@10 to be kept; the protocol's are .97 and .90."""
 
@@ -50,14 +48,7 @@ def measures(table: pd.DataFrame, targets: NDArray[np.intp]) -> dict[str, float]
     gains = pd.Series(gain(retain["rank"].to_numpy(), 10), targets[retain["example"]])
     frequent = gains.index.to_series().mode().iloc[0]
     means = (gains.mean(), gains[gains.index != frequent].mean(), gains.groupby(level=0).mean().mean())
-    forget = table.query("group == 'forget'")
-    ten, fifty = forget.query("beam == 10"), forget.query("beam == 50")
-    exposed = ten["exposed_concept_in_list"] / ten["exposed_n_list"]
-    return {
-        **dict(zip(RETAIN, means, strict=True)),
-        FORGET[0]: exposed.where(ten["exposed_n_list"] >= 0, ten["concept_in_list"] / ten["n_list"]).mean(),
-        FORGET[1]: fifty["exposed_rank"].where(fifty["exposed_rank"] >= 0, fifty["rank"]).between(1, 50).mean(),
-    }
+    return dict(zip(RETAIN, means, strict=True))
 
 
 def block(folder: Path, targets: NDArray[np.intp]) -> dict[str, pd.DataFrame]:
@@ -78,9 +69,8 @@ def shown(number: float) -> str:
 
 def comparisons(name: str, rows: dict[str, pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
     methods = [row for row in rows if row not in REFERENCES]
-    for measure in (*RETAIN, *FORGET):
-        others = ("retrain", "filter") if measure in RETAIN else ("retain-only", "random-reassign")
-        for base in ("original", *others):
+    for measure in RETAIN:
+        for base in ("original", "retrain", "filter"):
             compared = [row for row in methods if row != base]
             differences = np.stack([(rows[row][measure] - rows[base][measure]).to_numpy() for row in compared])
             tests, family = paired_tests(differences), np.array([row != "random-reassign" for row in compared])

@@ -1,9 +1,11 @@
 """Statistics of every cell of a board by the protocol, computed once and read by every format.
 
-Within a block (task × backbone × ruleset) there are two families for the primary measures and two for the exploratory
-ones, each corrected by Holm on its own: all methods against the baseline row, and all pairs of methods. The first
-gives the marks, the second the best set, the ranks and the letters. Reference rows and rows with a diverged run are in
-neither, and untested measures (the cost columns of other layouts) are shown with their means alone.
+Within a block (task × backbone × ruleset) the primary measures have two families, each corrected by Holm on its own:
+all methods against the baseline row, and all pairs of methods. The first gives the marks, the second the best set, the
+ranks and the letters; a baseline that is itself a ranked method is tested in the second. Every other measure is
+exploratory and corrected as if it were a further primary one, so that its verdict is never milder than theirs and the
+same in every layout. Reference rows and rows with a diverged run are in no family; untested measures are shown with
+their means alone.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.evaluation.metric import Better, Level
+from genrec_unlearn_bench.evaluation.metric import Better
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
-from genrec_unlearn_bench.reporting.measure import GAP, Measure
+from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
-from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, margin, tosts
+from genrec_unlearn_bench.reporting.statistics.equivalence import Equivalence, tosts
 from genrec_unlearn_bench.reporting.statistics.paired import (
     BoolArray,
     FloatArray,
@@ -200,12 +202,15 @@ def analyse_block(
     exploratory = [i for i, m in enumerate(shown) if m not in primary and m not in untested]
     differences: dict[tuple[int, int], Difference] = {}
     orders: dict[int, _Order] = {}
-    for family in (confirmatory, exploratory):
-        differences |= _against(values, shown, family, ranked, base, protocol)
-        worse = {place for place, found in differences.items() if found.verdict is Verdict.WORSE}
+    tests = 0
+    # The confirmatory family is the last, as the primary measures keep what they have there.
+    for family in (*([*confirmatory, m] for m in exploratory), confirmatory):
+        found, tests = _against(values, shown, family, ranked, base, protocol)
+        differences |= found
+        worse = {place for place, one in found.items() if one.verdict is Verdict.WORSE}
         orders |= _orders(values, shown, family, ranked, worse, protocol.alpha, letters=family is confirmatory)
     oracle = block.rows.index(block.oracle) if block.oracle is not None else None
-    margins = [equivalence_margin(block, measure, protocol) for measure in shown]
+    margins = [block.margin(measure, protocol.equivalence_quantile) for measure in shown]
     by_row = values.reshape(-1, values.shape[-1])
     summary = t_interval(by_row, confidence=protocol.confidence)
     numbers = zip(summary.mean, summary.sd, summary.low, summary.high, summary.n, by_row.tolist(), strict=True)
@@ -226,27 +231,11 @@ def analyse_block(
         primary=tuple(shown[m] for m in confirmatory),
         measures=tuple(shown),
         cells=cells,
-        against_baseline=sum(found.p is not None for (m, _), found in differences.items() if m in confirmatory),
+        against_baseline=tests,
         pairs=sum(orders[m].tests for m in confirmatory if m in orders),
         unmarked={shown[m]: order.unmarked for m, order in orders.items()},
         margins=dict(zip(shown, margins, strict=True)),
     )
-
-
-def equivalence_margin(block: Block, measure: Measure, protocol: StatisticsProtocol) -> float | None:
-    """How far retrained models lie apart on a measure, and no less than one test example moves it.
-
-    None where being like the oracle means nothing: for token overlap and cost, as the oracle keeps the original's table
-    and pays for the retraining. A gap of the oracle's row is 0 in every seed, so its margin is that of the measure.
-    """
-    own = measure.base
-    if block.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
-        return None
-    examples = block.oracle.first.examples.get(own)
-    low, high = own.spec.range
-    step = (high - low) / examples if own.spec.level is Level.USER and examples and np.isfinite(high - low) else 0.0
-    values = block.values(own)[block.rows.index(block.oracle)]
-    return margin(values, quantile=protocol.equivalence_quantile, resolution=step)
 
 
 def paired_differences(
@@ -254,21 +243,18 @@ def paired_differences(
 ) -> tuple[Difference, ...]:
     """K differences between two rows, corrected as one family.
 
-    Tested is what the verdict says: for a measure that is best near the oracle, the distance and not the sign. A
-    measure without a better side is tested on the difference itself, and its verdict is never better or worse.
+    For a measure that is best near the oracle, the difference is that of the distances, whatever their sign. A measure
+    without a better side has no verdict better or worse.
 
     Args:
         first, second: [K, S] values by seed; NaN = not measured.
         measures: [K] of each row of these.
     """
-    gains = np.array(first - second)
-    for i, measure in enumerate(measures):
-        if measure.better is not Better.NONE:
-            gains[i] = measure.score(first[i]) - measure.score(second[i])
-    shown = paired_tests(first - second, confidence=protocol.confidence)
-    tests = paired_tests(gains)
+    near = np.array([measure.better is Better.ORACLE for measure in measures])[:, None]
+    differences = np.where(near, np.abs(first) - np.abs(second), first - second)
+    tests = paired_tests(differences, confidence=protocol.confidence)
     corrected = holm(tests.p)
-    flips = sign_flip(np.where((tests.n >= protocol.sign_flip_from)[:, None], gains, np.nan))
+    flips = sign_flip(np.where((tests.n >= protocol.sign_flip_from)[:, None], differences, np.nan))
     out = []
     for i, measure in enumerate(measures):
         # Without variance p is the sign-flip's smallest, which few seeds cannot bring below alpha.
@@ -277,10 +263,11 @@ def paired_differences(
         elif not corrected[i] <= protocol.alpha or measure.better is Better.NONE:
             verdict = Verdict.NOT_SEPARABLE
         else:
-            verdict = Verdict.BETTER if tests.estimate[i] > 0 else Verdict.WORSE
+            better = (tests.estimate[i] > 0) == (measure.better is Better.HIGHER)
+            verdict = Verdict.BETTER if better else Verdict.WORSE
         p, p_holm, p_sign_flip = map(finite, (tests.p[i], corrected[i], flips[i]))
-        low, high, effect = map(finite, (shown.low[i], shown.high[i], shown.effect[i]))
-        estimate, n, exact = float(shown.estimate[i]), int(tests.n[i]), bool(tests.exact[i])
+        low, high, effect = map(finite, (tests.low[i], tests.high[i], tests.effect[i]))
+        estimate, n, exact = float(tests.estimate[i]), int(tests.n[i]), bool(tests.exact[i])
         out.append(Difference(estimate, low, high, n, p, p_holm, p_sign_flip, effect, exact, verdict))
     return tuple(out)
 
@@ -292,18 +279,24 @@ def _against(
     ranked: Sequence[int],
     base: int | None,
     protocol: StatisticsProtocol,
-) -> dict[tuple[int, int], Difference]:
-    """Differences from the baseline's row by (measure, row), corrected over rows × measures of a family.
+) -> tuple[dict[tuple[int, int], Difference], int]:
+    """Differences from the baseline's row by (measure, row), corrected over rows × measures of a family, or over
+    pairs × measures where the baseline is ranked; and the number of these tests.
 
     Measures without a direction are not tested. ``values``: [measures, rows, seeds] of the whole block.
     """
-    tested = [m for m in family if measures[m].better is not Better.NONE]
-    places = [(m, r) for m in tested for r in ranked if r != base]
-    if base is None or not places:
-        return {}
-    m, r = np.transpose(places)
-    found = paired_differences(values[m, r], values[m, base], [measures[i] for i in m], protocol)
-    return {place: difference for place, difference in zip(places, found, strict=True) if difference.n}
+    if base is None:
+        return {}, 0
+    pairs = [(r, base) for r in ranked if r != base]
+    if base in ranked:
+        pairs += [pair for pair in combinations(ranked, 2) if base not in pair]
+    places = [(m, *pair) for m in family if measures[m].better is not Better.NONE for pair in pairs]
+    if not places:
+        return {}, 0
+    m, r, other = np.transpose(places)
+    found = paired_differences(values[m, r], values[m, other], [measures[i] for i in m], protocol)
+    own = {(m, r): one for (m, r, other), one in zip(places, found, strict=True) if other == base and one.n}
+    return own, sum(one.p is not None for one in found)
 
 
 class _Place(NamedTuple):

@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrec_unlearn_bench.errors import ProtocolMismatch
+from genrec_unlearn_bench.evaluation.catalogue import metric_specs
 from genrec_unlearn_bench.pipeline.record import weak_original
 from genrec_unlearn_bench.registry import REFERENCE_ROWS
-from genrec_unlearn_bench.reporting.measure import RECORDED_COSTS, Measure
+from genrec_unlearn_bench.reporting.measure import GAP, RECORDED_COSTS, Measure
 from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
+from genrec_unlearn_bench.reporting.statistics.equivalence import margin
 
 FloatArray = NDArray[np.float64]
 
@@ -145,6 +147,21 @@ class Block:
         """Those that some result has a number for, in order of first appearance; costs without one as well."""
         values = (pair for row in self.rows for result in row.results.values() for pair in result.values.items())
         return tuple(dict.fromkeys(m for m, value in values if value is not None or m in RECORDED_COSTS))
+
+    def margin(self, measure: Measure, quantile: float) -> float | None:
+        """How far retrained models lie apart on a measure, and no less than one test example moves it.
+
+        None where being like the oracle means nothing: for token overlap and cost, as the oracle keeps the original's
+        table and pays for the retraining. A gap of the oracle's row is 0 in every seed, so its margin is that of the
+        measure.
+        """
+        own = measure.base
+        if self.oracle is None or f"{GAP}{own.metric}" not in metric_specs():
+            return None
+        examples = self.oracle.first.examples.get(own)
+        low, high = own.spec.range
+        step = (high - low) / examples if examples and np.isfinite(high - low) else 0.0
+        return margin(self.values(own)[self.rows.index(self.oracle)], quantile=quantile, resolution=step)
 
     def values(self, measure: Measure) -> FloatArray:
         """[rows, seeds] of a measure; NaN where a seed was not run, has diverged or was not measured.

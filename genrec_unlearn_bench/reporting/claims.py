@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel, parse_yaml
 from genrec_unlearn_bench.evaluation.catalogue import metric_specs
-from genrec_unlearn_bench.reporting.analysis import Verdict, equivalence_margin, paired_differences
+from genrec_unlearn_bench.reporting.analysis import Verdict, paired_differences
 from genrec_unlearn_bench.reporting.board import Block, Row
 from genrec_unlearn_bench.reporting.comparisons import interval_text
 from genrec_unlearn_bench.reporting.measure import Measure
@@ -278,7 +278,7 @@ def _compare(rule: Compare, block: Block, found: Mapping[str, Row], protocol: St
     sides: dict[str, list[_Side]] = {name: [] for name in others}
     lines = []
     for (name, measure), one, other, test in zip(pairs, ours, theirs, tests, strict=True):
-        likeness = tosts([one - other], equivalence_margin(block, measure, protocol))[0]
+        likeness = tosts([one - other], block.margin(measure, protocol.equivalence_quantile))[0]
         if test.n < protocol.seeds:
             side = _Side.FEW
         elif name in inert:

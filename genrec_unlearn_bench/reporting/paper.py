@@ -159,7 +159,7 @@ def _context(tables: Sequence[Table], found: ReportText, books: Bibliography) ->
         "outcomes": [(str(counts[verdict]), text) for verdict, text in OUTCOMES.items() if counts.get(verdict)],
         "underpowered": underpowered,
         "least_p": min((rows.least_p for rows in found.underpowered), default=1.0),
-        "detectable": [amount(m, value, value) for m, value in detectable if value is not None],
+        "detectable": [amount(m, *span) for m, span in detectable if span is not None],
         "sign_flip_least": smallest_p(found.seeds[1], sign_flip=True),
         "equivalence_level": LEVEL,
         "margins": [amount(m, *span) for m, span in margins if span is not None],

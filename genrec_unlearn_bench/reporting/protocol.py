@@ -106,8 +106,7 @@ class ColumnGroup(StrictModel):
     measures: tuple[str, ...] = Field(min_length=1)
     """``group:metric`` with an optional ``/beam``; ``*`` stands for any part of a metric's name."""
     tested: bool = True
-    """Whether its measures, those outside the primary ones, are in the exploratory family of tests. Without it they
-    are shown with their means alone, and change no other measure's correction."""
+    """Whether its measures are tested; the primary ones always are. Without it their means alone are shown."""
 
 
 class Layout(StrictModel):

@@ -178,9 +178,10 @@ class ReportText:
         found = (block.margins.get(measure) for block in self.blocks)
         return _span(margin for margin in found if margin is not None)
 
-    def detectable(self, measure: Measure) -> float | None:
-        """Median over methods and blocks of the least difference from the baseline that the first Holm step finds."""
-        found = []
+    def detectable(self, measure: Measure) -> Span | None:
+        """The least difference from the baseline that the first Holm step finds: the smallest and the largest of the
+        blocks' medians over methods."""
+        found: dict[int, list[float]] = {}
         for block, row, cell in self._cells(measure):
             if cell.difference is None or block.baseline is None or cell.difference.n < 2:
                 continue
@@ -188,8 +189,9 @@ class ReportText:
             level = self.protocol.alpha / max(block.against_baseline, 1)
             sd = float(np.std(differences, ddof=1))
             if sd and not row.diverged:
-                found.append(detectable_difference(sd, len(differences), level, power=self.protocol.power))
-        return float(np.median(found)) if found else None
+                least = detectable_difference(sd, len(differences), level, power=self.protocol.power)
+                found.setdefault(id(block), []).append(least)
+        return _span(float(np.median(one)) for one in found.values())
 
     def _cells(self, measure: Measure) -> list[tuple[BlockAnalysis, Row, Cell]]:
         rows = [(block, row) for block in self.blocks if measure in block.measures for row in block.block.rows]
@@ -283,7 +285,7 @@ def _notes_context(table: Table, signs: dict[str, str], *, brief: bool = False) 
         "core": CORE,
         "several": len(found.blocks) > 1,
         "unmarked": [(reasons, [place(block) for block in blocks]) for reasons, blocks in found.unmarked.items()],
-        "detectable": [f"{number:.2g} on {measure.title}" for measure, number in detectable if number is not None],
+        "detectable": [amount(measure, *span) for measure, span in detectable if span is not None],
         "weak": [(place(block), block.block.weak) for block in found.blocks if block.block.weak],
         "beams": [(width, list(heads)) for width, heads in sorted(beams.items())],
         "left_out": () if brief else table.analysis.board.left_out,

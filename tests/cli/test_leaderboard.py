@@ -46,7 +46,7 @@ def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_
     result = bench()
     assert result.exit_code == 0
     assert "industrial-brand on letter" in result.stdout
-    assert "Protocol 1, statistics 2" in result.stdout
+    assert "Protocol 1, statistics 4" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["md", "csv", "json", "latex", "html"])

@@ -11,6 +11,7 @@ from genrec_unlearn_bench.reporting.board import Board, Row
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.protocol import statistics_protocol
 from genrec_unlearn_bench.reporting.statistics.equivalence import Verdict as Likeness
+from genrec_unlearn_bench.reporting.statistics.paired import holm, paired_tests
 from tests.reporting.planting import FORGET, RETAIN, board_of, measure, plant, rows
 
 ORIGINAL = [0.50, 0.51, 0.49, 0.52, 0.48]
@@ -71,17 +72,57 @@ def test_the_test_against_the_baseline_is_paired_and_corrected_over_rows_and_pri
     assert found.cells["a", FORGET].difference.verdict is Verdict.BETTER  # type: ignore[union-attr]
 
 
-def test_exploratory_measures_are_a_family_of_their_own() -> None:
-    extra = measure("forget:ndcg@10")
-    numbers = {"forget:hr@10": ORIGINAL, "forget:ndcg@10": ORIGINAL}
-    better = {"forget:hr@10": [x - 0.2 for x in ORIGINAL[:4]] + [0.3], "forget:ndcg@10": [0.3, 0.33, 0.29, 0.31, 0.3]}
-    found = analysed(board_of(plant("original", numbers), plant("a", better)), FORGET, extra)
+def test_an_exploratory_measure_is_corrected_together_with_the_primary_ones() -> None:
+    first, second = measure("forget:ndcg@10"), measure("forget:hr@5")
+    names = ("forget:hr@10", "forget:ndcg@10", "forget:hr@5")
+    better = [0.3, 0.33, 0.29, 0.31, 0.3]
+    board = board_of(plant("original", dict.fromkeys(names, ORIGINAL)), plant("a", dict.fromkeys(names, better)))
+    found = analysed(board, FORGET, first, second)
     assert found.primary == (FORGET, RETAIN)
     assert found.against_baseline == 1
-    for each in (FORGET, extra):
+    # The same numbers thrice: one test among the primary measures, two with a further one, which ever else is shown.
+    alone = analysed(board, FORGET, first).cells["a", first].difference
+    assert found.cells["a", first].difference == alone
+    for each, tests in ((FORGET, 1), (first, 2), (second, 2)):
         difference = found.cells["a", each].difference
         assert difference is not None
-        assert difference.p_holm == pytest.approx(difference.p)
+        assert difference.p is not None
+        assert difference.p_holm == pytest.approx(tests * difference.p)
+
+
+def test_a_ranked_baseline_is_tested_among_all_pairs() -> None:
+    def spread(by: float) -> list[float]:
+        return [x - by * (1 + 0.1 * i) for i, x in enumerate(ORIGINAL)]
+
+    board = board_of(*(plant(f"m{i}", {"forget:hr@10": spread(0.01 * i * i)}) for i in range(4)))
+    found = analysed(board, FORGET, baseline="m1")
+    assert found.against_baseline == found.pairs == 6
+    raw = sorted(
+        paired_tests([np.subtract(spread(0.01 * i * i), spread(0.01 * j * j))]).p[0]
+        for i in range(4)
+        for j in range(i + 1, 4)
+    )
+    corrected = holm(raw)
+    for name in ("m0", "m2", "m3"):
+        difference = found.cells[name, FORGET].difference
+        assert difference is not None
+        assert difference.p_holm == pytest.approx(corrected[int(np.argmin(np.abs(raw - np.float64(difference.p))))])
+    assert found.cells["m1", FORGET].difference is None
+
+
+def test_a_gap_is_compared_by_its_magnitude() -> None:
+    gap = measure("forget:gap.history.js/50")
+    truth = [0.0] * 5
+    planted = {"retrain": truth, "original": [0.1, 0.12, 0.11, 0.1, 0.12], "a": [-0.01, -0.02, -0.01, -0.03, -0.02]}
+    board = board_of(*(plant(name, {"forget:history.js/50": values}) for name, values in planted.items()))
+    difference = analysed(board, gap).cells["a", gap].difference
+    assert difference is not None
+    distance = np.abs(planted["a"]) - np.abs(planted["original"])
+    expected = paired_tests([distance])
+    assert difference.estimate == pytest.approx(distance.mean())
+    assert (difference.low, difference.high) == pytest.approx((expected.low[0], expected.high[0]))
+    assert difference.p == pytest.approx(expected.p[0])
+    assert difference.verdict is Verdict.BETTER
 
 
 def test_lower_is_better_on_the_forget_side_and_higher_on_the_retain_side() -> None:

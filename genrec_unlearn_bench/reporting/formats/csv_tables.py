@@ -24,8 +24,8 @@ LONG_COLUMNS = (
     *("equivalence", "equivalence_p", "margin", "keys", "protocol", "statistics"),
 )
 """Columns of the long table. One row per block × row × measure; empty = does not apply or was not measured. ``low``,
-``high``: the t interval of the mean. ``difference``: row minus baseline, paired by seed. ``values`` and ``keys``: one
-part a seed, with spaces between, as in ``0=0.0525 1=na``."""
+``high``: the t interval of the mean. ``difference``: row minus baseline, paired by seed; of gaps, of their magnitudes.
+``values`` and ``keys``: one part a seed, with spaces between, as in ``0=0.0525 1=na``."""
 
 
 def long_csv(tables: Sequence[Table]) -> str:

@@ -42,7 +42,7 @@ def test_best_is_bold_second_italic_and_references_are_neither() -> None:
 def test_what_is_said_below_is_there() -> None:
     text = render_markdown(make_synthetic_tables("main"))
     for part in (
-        "Protocol 1, statistics 2",
+        "Protocol 1, statistics 4",
         "α = 0.05",
         "Primary measures: forget HR@10 and retain NDCG@10",
         "16 to 18 tests against original; 56 to 72 tests among all pairs of methods",

@@ -92,7 +92,7 @@ def test_wide_tables_are_cut_between_groups_in_parts_of_one_size() -> None:
     assert all(len(page.columns) <= MEASURES for page in pages)
     text = render_latex([table])
     assert text.count("Notes: below the last part.") == 1
-    assert text.count("protocol 1, statistics 2.") == 1
+    assert text.count("protocol 1, statistics 4.") == 1
 
 
 def test_one_seed_says_that_nothing_can_be_tested() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ ALL = pd.concat([MAIN, ATTACK]).drop_duplicates(["task", "backbone", "setup", "r
 FULL = ROOT / "leaderboard/results/industrial-brand/tiger"
 SENSITIVITY = pd.read_csv(ROOT / "docs/statistics/sensitivity.csv")
 FLOORS = pd.read_csv(ROOT / "docs/statistics/floors.csv")
-LEFT, KEPT, EXPOSED = "forget:worst-case.hr@10/10", "retain:ndcg@10/10", "exposed CR@10"
+LEFT, KEPT = "forget:worst-case.hr@10/10", "retain:ndcg@10/10"
 RATE = "forget:exposed.concept-rate@10/10"
 PRIMARY = [LEFT, KEPT]
 
@@ -46,7 +47,7 @@ def rows(table: pd.DataFrame, task: str, backbone: str, measure: str, suite: str
     return found[found["measure"] == measure].set_index("row")
 
 
-def exposed(task: str, backbone: str, against: str, measure: str = EXPOSED) -> pd.DataFrame:
+def sensitivity(task: str, backbone: str, against: str, measure: str) -> pd.DataFrame:
     blocks = SENSITIVITY[SENSITIVITY["block"] == f"{task} {backbone}"]
     return blocks[(blocks["measure"] == measure) & (blocks["against"] == against)].set_index("row")
 
@@ -62,12 +63,18 @@ def by_seed(values: str) -> dict[str, float]:
     return {seed: float(value) for seed, value in (pair.split("=") for pair in values.split())}
 
 
-def against(baseline: str, task: str = "industrial-brand") -> pd.DataFrame:
+@cache
+def against(baseline: str, task: str = "industrial-brand", layout: str = "main") -> pd.DataFrame:
     """The rows of ``bench leaderboard --baseline`` of a task, by default Industrial's random brands."""
     results = load_result_set([ROOT / "leaderboard/results" / task], published=False, skip_broken=False)
-    report = results.report({"suite": ("core",)}, "main", baseline=baseline)
+    report = results.report({"suite": ("core",)}, layout, baseline=baseline)
     found = pd.DataFrame(long_rows(report.tables), columns=list(LONG_COLUMNS))
     return found.assign(setup=found["setup"].where(found["setup"] != ""))
+
+
+def rates(baseline: str, task: str, backbone: str) -> pd.DataFrame:
+    """Exposed CR@10 against a row."""
+    return rows(against(baseline, task, "attack"), task, backbone, RATE)
 
 
 def mean(task: str, backbone: str, measure: str, *names: str, suite: str = "core") -> list[str]:
