@@ -21,6 +21,7 @@ from genrec_unlearn_bench.backbones.early_stopping import mean_ndcg, validation_
 from genrec_unlearn_bench.backbones.recommender import Ranker, eval_mode, length_batches
 from genrec_unlearn_bench.backbones.sasrec_network import SasRecNetwork, train_network, train_sequences
 from genrec_unlearn_bench.data.examples import PAD, BoolArray, Examples, Histories
+from genrec_unlearn_bench.decoding.beam import leading
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.errors import DataFault
 from genrec_unlearn_bench.progress import Progress
@@ -101,8 +102,10 @@ class SasRec(Ranker):
         histories = histories.latest(self.network.positions.num_embeddings)
         with eval_mode(self.network), torch.inference_mode():
             for rows in length_batches(histories.lengths, max(_SCORES // len(self.counts), 1)):
-                found, values = _best(self._log_probs(histories.rows(rows)), k)
-                items[rows, : found.shape[1]] = found.cpu().numpy()
+                scores = self._log_probs(histories.rows(rows))
+                found = leading(scores, k)
+                values, order = scores.gather(1, found).sort(dim=1, descending=True, stable=True)
+                items[rows, : found.shape[1]] = found.gather(1, order).cpu().numpy()
                 log_probs[rows, : found.shape[1]] = values.cpu().numpy()
         return Ranking(items, log_probs)
 
@@ -144,20 +147,6 @@ class SasRec(Ranker):
         floor = scores.masked_fill(~seen, torch.inf).amin(1, keepdim=True) - 1
         found = torch.where(seen, scores, floor).log_softmax(-1)
         return torch.where((lengths > 0)[:, None], found, shares)
-
-
-def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row of scores [B, N], and their values; equal ones in the order of their columns."""
-    values, columns = scores.topk(min(k, scores.shape[1]), dim=1)
-    least = values[:, -1:]
-    # topk chooses freely among columns that equal its last value: where it had a choice, sort the whole row.
-    split = (scores == least).sum(1) > (values == least).sum(1)
-    if bool(split.any()):
-        ordered = scores[split].sort(dim=1, descending=True, stable=True)
-        values[split], columns[split] = (part[:, : values.shape[1]] for part in ordered)
-    columns, order = columns.sort(dim=1)
-    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
-    return columns.gather(1, order), values
 
 
 class Popularity(Ranker):

@@ -44,7 +44,7 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
     codes, first_child = trie.on(scores.device)
     scores = scores.index_select(1, codes[0])
     nodes = torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
-    places = _leading(scores, beam)
+    places = leading(scores, beam)
     scores, nodes = scores.gather(1, places), nodes.gather(1, places)
     parents = torch.zeros_like(places)
     for level in range(1, trie.levels):
@@ -54,7 +54,7 @@ def beam_search(session: DecoderSession, trie: Trie, offsets: Sequence[int], *, 
         children, candidates = _expand(*below, nodes, scores, steps, ends=trie.has_ends[level])
         width = children.shape[-1]
         candidates, children = candidates.flatten(1), children.flatten(1)
-        places = _leading(candidates, beam)
+        places = leading(candidates, beam)
         scores, nodes = candidates.gather(1, places), children.gather(1, places)
         parents = places // width
     scores, order = scores.sort(dim=1, descending=True, stable=True)
@@ -98,7 +98,7 @@ def _expand(
     return children, candidates
 
 
-def _leading(scores: Tensor, keep: int) -> Tensor:
+def leading(scores: Tensor, keep: int) -> Tensor:
     """[B, min(keep, M)] places of the best of [B, M], ascending; equal scores go to the lower place.
 
     As places ascend, beams stay in node order from level to level, which makes "lower place" mean "lower node".

@@ -53,6 +53,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         "backbones/sasrec_network.py",
         "backbones/training.py",
         "data/holdout.py",
+        "decoding/beam.py",
         "pipeline/stages/train.py",
     ),
     "popularity": ("backbones/sasrec.py", "data/holdout.py", "pipeline/stages/train.py"),
