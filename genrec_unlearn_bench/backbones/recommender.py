@@ -220,12 +220,8 @@ class Recommender(Ranker):
         )
 
     @abstractmethod
-    def session(self, context: Context) -> DecoderSession:
-        """Open a decoding session on encoded histories (no gradients)."""
-
     def server(self) -> Callable[[Histories], DecoderSession]:
         """Open sessions on many batches of histories, without gradients; weights are read once, in this call."""
-        return lambda histories: self.session(self.encode(histories))
 
     @abstractmethod
     def with_sids(self, table: SidTable) -> Self:

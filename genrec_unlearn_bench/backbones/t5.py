@@ -186,9 +186,6 @@ class T5Recommender(TransformerRecommender):
             states = tuple(shared.unpack(layer, length) for layer in states)
         return StepOutput(logits, labels, states, real)
 
-    def session(self, context: Context) -> T5Session:
-        return T5Session(self._decoder(), context.state, context.mask)
-
     def server(self) -> Callable[[Histories], DecoderSession]:
         encoder, decoder = T5EncoderWeights(self.model), self._decoder()
 

@@ -182,7 +182,7 @@ class PlantedRecommender(Recommender):
 
     module = property(_absent)
     vocabulary = property(_absent)
-    encode = decode = session = clone = codes_of = save = _absent
+    encode = decode = server = clone = codes_of = save = _absent
     load = classmethod(_absent)
 
 

@@ -113,7 +113,8 @@ def test_targets_and_loss_stand_at_the_position_that_predicts_the_token(name: st
         output = model.forward(contrast.base, forget.targets)
         codes = model.codes_of(forget.targets)
         offsets, sizes = model.vocabulary.offsets, model.vocabulary.level_sizes
-        sessions = [model.session(model.encode(h)) for h in (contrast.base, contrast.expert, contrast.novice)]
+        opened = model.server()
+        sessions = [opened(h) for h in (contrast.base, contrast.expert, contrast.novice)]
         every = slice(0, model.vocabulary.size)
         logits = [s.start_window(every) for s in sessions]
         total, count = 0.0, 0

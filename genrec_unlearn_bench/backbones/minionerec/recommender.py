@@ -226,9 +226,6 @@ class CausalRecommender(TransformerRecommender):
         states = self.states(Context(self.embed(prompts), prompts.mask, prompts.items), labels)
         return StepOutput(self.head(states[-1]), labels, (), target >= 0)
 
-    def session(self, context: Context) -> CausalSession:
-        return CausalSession(serving_weights(self.model), context.state, context.mask)
-
     def server(self) -> Callable[[Histories], DecoderSession]:
         weights = serving_weights(self.model)
 

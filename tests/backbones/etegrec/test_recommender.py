@@ -10,6 +10,7 @@ from torch import nn
 from genrec_unlearn_bench.backbones.etegrec.recommender import EtegrecRecommender
 from genrec_unlearn_bench.backbones.recommender import Capability
 from genrec_unlearn_bench.data.examples import Histories
+from genrec_unlearn_bench.decoding.t5 import T5Session
 from tests.backbones.etegrec.world import ITEMS, SHAPE, fresh
 from tests.planted import sids
 
@@ -75,7 +76,8 @@ def test_served_and_differentiable_logits_agree(model: EtegrecRecommender) -> No
     with torch.inference_mode():
         level = model.level_windows[0]
         fast = model.server()(histories).start_window(level)
-        plain = model.session(model.encode(histories)).start_window(level)
+        context = model.encode(histories)
+        plain = T5Session(model._decoder(), context.state, context.mask).start_window(level)
         forced = model.forward(histories, np.arange(5)).logits[:, 0].log_softmax(-1)[:, level]
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(fast, forced, rtol=1e-4, atol=1e-4)
