@@ -56,13 +56,6 @@ class Processes:
         result: T = broadcast_object_list([value])[0]
         return result
 
-    def mean(self, value: Tensor) -> Tensor:
-        if self.number == 1:
-            return value
-        total = value.detach().clone()
-        torch.distributed.all_reduce(total)
-        return total / self.number
-
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Average over processes. Recommenders call parts of the network, so a DDP wrapper's hooks would not run; FSDP
         has averaged those of the blocks in the backward pass."""

@@ -250,7 +250,7 @@ class _Loop:
                 group["lr"] = config.lr * schedule.factor(step)
             loss = self._descend(rows)
             if step % 20 == 0:
-                progress.log(stage, step, {"loss": float(processes.mean(loss))})
+                progress.log(stage, step, {"loss": float(processes.accelerator.reduce(loss, "mean"))})
             step += 1
             stopped = progress.diverged
             over = progress.until < math.inf and processes.agree(progress.late)
