@@ -67,13 +67,6 @@ def category_neighbours(items: ItemTable, concept: BoolArray) -> NDArray[np.int8
     return np.fromiter(flags, dtype=np.int8, count=len(items))
 
 
-def neighbour_flags(near: NDArray[np.int8] | BoolArray | None, targets: IntArray) -> NDArray[np.int8]:
-    """[M] 1 neighbour, 0 rest, -1 not known, for the targets of retain examples. ``near``: [N] or None."""
-    if near is None:
-        return np.full(len(targets), -1, dtype=np.int8)
-    return np.asarray(near[targets], dtype=np.int8)
-
-
 def collateral_values(user_blocks: Iterable[UserBlock]) -> list[MetricValue]:
     """HR@10 and NDCG@10 of neighbours and rest with 95 % t intervals, for the retain blocks."""
     return [

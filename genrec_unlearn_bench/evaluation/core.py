@@ -82,9 +82,10 @@ def _frames(
     influence = measure_influence(context, lists, progress)
     original = _original_space_lists(context, lists, progress)
     exposed = exposed_lists(context, lists, progress)
-    retain = lists.group is Group.RETAIN
+    retain, targets = lists.group is Group.RETAIN, lists.examples.targets
+    unknown = np.full(len(targets), -1, dtype=np.int8)
     flags = {
-        name: collateral.neighbour_flags(items if retain else None, lists.examples.targets)
+        name: items[targets].astype(np.int8) if retain and items is not None else unknown
         for name, items in near.items()
     }
     nothing = np.full(len(lists.examples), np.nan)
