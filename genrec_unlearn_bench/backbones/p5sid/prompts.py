@@ -36,9 +36,6 @@ PROMPTS = (
 )
 """Training draws one an example and epoch."""
 
-EVALUATION = 0
-"""The prompt that recommends, unlearns and is measured."""
-
 _BLANKS = ("{user}", "{history}")
 PROMPT_WORDS = tuple(dict.fromkeys(word for prompt in PROMPTS for word in prompt.split() if word not in _BLANKS))
 """Every word of the prompts, in the order of their first appearance."""

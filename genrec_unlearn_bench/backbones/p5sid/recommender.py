@@ -18,7 +18,6 @@ from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.config import T5Shape
 from genrec_unlearn_bench.backbones.p5sid.backbone import P5Config
 from genrec_unlearn_bench.backbones.p5sid.prompts import (
-    EVALUATION,
     PROMPTS,
     SEPARATOR,
     PromptTokens,
@@ -149,7 +148,6 @@ class P5Recommender(T5Recommender):
             | {
                 "text_tokens": text.size,
                 "prompts": tuple(tokenise_prompt(prompt, text) for prompt in PROMPTS),
-                "evaluation": EVALUATION,
                 "separator": tuple(text.word(SEPARATOR)) if config.separator else (),
                 "whole_words": 512 if config.whole_words else 0,
                 "user_ids": len(rows),
