@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from genrec_unlearn_bench.backbones.recommender import Recommender
     from genrec_unlearn_bench.data.forget import ForgetSplit
     from genrec_unlearn_bench.data.holdout import Holdout
-    from genrec_unlearn_bench.data.items import ItemTable
     from genrec_unlearn_bench.features.item_features import ItemFeatures
     from genrec_unlearn_bench.progress import Progress
     from genrec_unlearn_bench.sids.table import SidTable
@@ -65,12 +64,10 @@ class Subject:
 
     recommender: Recommender
     original_sids: SidTable
-    items: ItemTable
     split: ForgetSplit
     features: ItemFeatures
     holdout: Holdout
     scale: str
-    device: str
     seed: int
     pass_arrays: Mapping[str, Arrays] = field(default_factory=dict)
 

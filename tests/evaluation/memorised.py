@@ -95,12 +95,10 @@ def subject(model: T5Recommender, split: ForgetSplit | None = None, holdout: Hol
     found = Subject(
         recommender=model,
         original_sids=planted_world.original.sids,
-        items=planted.catalogue(),
         split=split or planted_world.split,
         features=planted.features(planted.sids()),
         holdout=holdout or planted_world.holdout,
         scale="smoke",
-        device="cpu",
         seed=0,
     )
     return replace(found, pass_arrays={LIKELIHOODS.name: LIKELIHOODS.run(found, Progress()).samples})

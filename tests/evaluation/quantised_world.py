@@ -68,12 +68,10 @@ def subject(model: Recommender) -> Subject:
     return Subject(
         recommender=model,
         original_sids=planted.sids(),
-        items=planted.catalogue(),
         split=split,
         features=planted.features(planted.sids()),
         holdout=Holdout(np.zeros((0, 2), dtype=np.int64), empty, empty, ""),
         scale="smoke",
-        device="cpu",
         seed=0,
     )
 

@@ -123,7 +123,7 @@ def task(kind: ConceptKind = ConceptKind.BRAND) -> tuple[ForgetSplit, Holdout]:
 def subject(model: Recommender, seed: int = 0) -> Subject:
     split, holdout = task()
     text = planted.features(planted.sids())
-    return Subject(model, planted.sids(), planted.catalogue(), split, text, holdout, "smoke", "cpu", seed)
+    return Subject(model, planted.sids(), split, text, holdout, "smoke", seed)
 
 
 def test_every_group_is_read_and_comes_back_as_it_was() -> None:

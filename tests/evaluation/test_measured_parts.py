@@ -75,7 +75,7 @@ class Drawing(Measurement):
         return (number("drawing", Group.ALL, float(own["a/first"].samples["drawn"].sum()), n=len(others)),)
 
 
-SUBJECT = Subject(cast(Recommender, None), *[cast(Any, None)] * 5, scale="smoke", device="cpu", seed=0)
+SUBJECT = Subject(cast(Recommender, None), *[cast(Any, None)] * 4, scale="smoke", seed=0)
 PASSES = {"offsets": OFFSETS.run(SUBJECT, Progress())}
 
 

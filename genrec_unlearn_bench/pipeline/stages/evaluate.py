@@ -227,12 +227,10 @@ def _subject(resolved: ResolvedRequest, inputs: Inputs, *, as_untrained: bool) -
     return Subject(
         recommender=recommender,
         original_sids=inputs["sids"],
-        items=prepared.dataset.items,
         split=prepared.split,
         features=prepared.features,
         holdout=prepared.holdout,
         scale=resolved.scale.value,
-        device=resolved.device,
         seed=resolved.seed,
     )
 

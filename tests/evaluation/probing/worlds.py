@@ -90,12 +90,10 @@ def subject(
     return Subject(
         recommender=(model or t5)(table),
         original_sids=table,
-        items=planted.item_table(len(concept)),
         split=task,
         features=planted.features(len(concept)),
         holdout=Holdout(np.zeros((0, 2), dtype=np.int64), train.subset(np.arange(0)), train.subset(np.arange(0)), ""),
         scale="smoke",
-        device="cpu",
         seed=seed,
     )
 

@@ -103,12 +103,10 @@ def subject(model: Recommender, task: ForgetSplit | None = None) -> Subject:
     bare = Subject(
         recommender=model,
         original_sids=table(),
-        items=planted.item_table(ITEMS),
         split=task or split(),
         features=planted.features(ITEMS),
         holdout=Holdout(np.zeros((0, 2), dtype=np.int64), _walks(1, 4), _walks(1, 5), ""),
         scale="smoke",
-        device="cpu",
         seed=0,
     )
     return replace(bare, pass_arrays={START.name: START.run(bare, Progress()).samples})
