@@ -255,12 +255,6 @@ def area(members: FloatArray, others: FloatArray) -> IntervalEstimate:
     return IntervalEstimate(value, max(0.0, value - half), min(1.0, value + half))
 
 
-def kernel(members: FloatArray, others: FloatArray) -> FloatArray:
-    """[m, n] 1 where a member scores above a non-member, .5 where they tie: its mean is the AUC."""
-    difference = members[:, None] - others[None, :]
-    return np.asarray((np.sign(difference) + 1.0) / 2.0)
-
-
 def rate(members: FloatArray, others: FloatArray) -> IntervalEstimate:
     """True-positive rate at a false-positive rate of at most 1 %, from scores [m] and [n]: the empirical ROC curve's.
 
@@ -318,7 +312,8 @@ def privleak(own: MemberScores, retrained: MemberScores) -> IntervalEstimate:
     The interval is a stratified percentile bootstrap over examples; both models, scored on the same examples in the
     same order, share each draw. The retrained model's AUC is below 1.
     """
-    grids = [kernel(*scores) for scores in (own, retrained)]
+    # [m, n] 1 where a member scores above a non-member, .5 where they tie: its mean is the AUC.
+    grids = [(np.sign(members[:, None] - others) + 1.0) / 2.0 for members, others in (own, retrained)]
     own_area, area_of_retrained = (float(grid.mean()) for grid in grids)
     value = 100.0 * ((1.0 - own_area) - (1.0 - area_of_retrained)) / (1.0 - area_of_retrained)
     m, n = grids[0].shape

@@ -36,14 +36,9 @@ def quantised_ranks(
 
     ``scheme`` is int8, int4 or nf4; None measures the model as it is. Returns ``forget`` [F] for the whole forget test,
     ``retain`` [R] for a sample of the retain test, the same for every model of a seed, so that differences are paired,
-    and ``bits`` [1] of the blocks' weights. Raises NotMeasurable without network, test examples or such a scheme.
+    and ``bits`` [1] of the blocks' weights. Raises NotMeasurable where the scheme cannot be had.
     """
-    recommender = subject.recommender
-    if not isinstance(recommender, Recommender):
-        raise NotMeasurable("the ranker has no network whose weights could be quantised")
-    test = subject.split.test
-    if not len(test.forget) and not len(test.retain):
-        raise NotMeasurable("there are no test examples")
+    recommender, test = subject.recommender, subject.split.test
     bits = next(recommender.module.parameters()).element_size() * 8
     if scheme is not None:
         bits = 8 if scheme == "int8" else 4
