@@ -32,15 +32,11 @@ class Overlap(StrictModel):
 class OverlapLift(StrictModel):
     """Ω against what random item sets of the same size have."""
 
-    overlap: float
-    expected: float
-    """Mean Ω over all item sets of that size, exact."""
     lift: float
-    """overlap / expected; below 1: the concept overlaps less than chance has it."""
+    """Ω over the exact mean Ω of all item sets of that size; below 1: the concept overlaps less than chance has it."""
     null_low: float
     null_high: float
     """Central 95 % interval of the lift of random sets; a lift inside it is not distinguishable from chance."""
-    draws: int
 
 
 def level_overlaps(codes: IntArray, items: BoolArray) -> FloatArray:
@@ -74,12 +70,10 @@ def overlap_lift(codes: IntArray, items: BoolArray, *, draws: int = 200, seed: i
     expected = float(np.mean([(t @ (t - 1)) / (total * (total - 1)) for t in tallies]))
     if expected == 0:
         # No two items share any code, so there is nothing to exceed.
-        return OverlapLift(overlap=value, expected=0.0, lift=1.0, null_low=1.0, null_high=1.0, draws=draws)
+        return OverlapLift(lift=1.0, null_low=1.0, null_high=1.0)
     null = _null_overlaps(codes, tallies, forget, draws, np.random.default_rng(seed)) / expected
     low, high = map(float, np.quantile(null, [0.025, 0.975]))
-    return OverlapLift(
-        overlap=value, expected=expected, lift=value / expected, null_low=low, null_high=high, draws=draws
-    )
+    return OverlapLift(lift=value / expected, null_low=low, null_high=high)
 
 
 def prefix_sharing(codes: IntArray, items: BoolArray, depth: int = 2) -> float:

@@ -51,7 +51,8 @@ def test_expected_overlap_is_the_mean_over_every_set(codes: np.ndarray, size: in
         items = np.zeros(7, dtype=bool)
         items[list(chosen)] = True
         values.append(level_overlaps(codes, items).mean())
-    assert overlap_lift(codes, items, draws=2, seed=0).expected == pytest.approx(np.mean(values))
+    # The lift is that of the last set.
+    assert overlap_lift(codes, items, draws=2, seed=0).lift * np.mean(values) == pytest.approx(values[-1])
 
 
 def test_random_sets_lie_inside_their_interval_and_planted_ones_outside() -> None:
@@ -71,7 +72,6 @@ def test_random_sets_lie_inside_their_interval_and_planted_ones_outside() -> Non
     marked = np.arange(1500) < 75
     apart = overlap_lift(own, marked, draws=200, seed=0)
     assert apart.lift < apart.null_low
-    assert apart.overlap == pytest.approx(level_overlaps(own, marked).mean())
 
 
 def test_draws_are_seeded_and_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +84,7 @@ def test_draws_are_seeded_and_do_not_depend_on_chunks(monkeypatch: pytest.Monkey
 
 
 def test_nothing_shared_by_anyone_has_no_lift_to_speak_of() -> None:
-    report = overlap_lift(np.arange(6)[:, None], np.arange(6) < 2, draws=5, seed=0)
-    assert (report.overlap, report.expected, report.lift) == (0.0, 0.0, 1.0)
+    assert overlap_lift(np.arange(6)[:, None], np.arange(6) < 2, draws=5, seed=0).lift == 1.0
 
 
 def test_prefix_sharing_by_hand() -> None:
