@@ -123,7 +123,7 @@ def test_the_written_concept_feature_is_found_and_steered_away() -> None:
     assert unexplained(held_out, sae.reconstruct(held_out)) < 0.2
     pairs = matched_pairs(asked.train, model.sids.codes[:, 0], 4, count=300, seed=0)
     found = find_features(model, pairs, [block], {block.name: sae}, asked.brand_numbers, least=0.6, most=8)
-    cosines = [float(sae.decoder[feature.index] @ direction) for feature in found]
+    cosines = [float(sae.directions[feature.index] @ direction) for feature in found]
     best = int(np.argmax(cosines))
     assert cosines[best] > 0.8
     assert found[best].output > 0, "its direction promotes the concept, so it has to be pushed down"
@@ -245,7 +245,7 @@ def test_the_encoders_lens_is_the_gradient() -> None:
 
 
 def effect(forget: float, retain: float, similar: float = 1.0) -> Effect:
-    return Effect(forget, retain, forget, similar)
+    return Effect(forget, retain, similar)
 
 
 def test_the_harmonic_mean_is_zero_as_soon_as_one_part_is() -> None:

@@ -104,13 +104,13 @@ class TopKSae:
 
     Attributes:
         encoder: [W, D], with ``bias`` [W] and ``centre`` [D], on inputs divided by ``scale``, their mean norm.
-        decoder: [W, D] directions of unit length.
+        directions: [W, D] the decoder, of unit length.
         k: Features that fire on one row.
     """
 
     encoder: Tensor
     bias: Tensor
-    decoder: Tensor
+    directions: Tensor
     centre: Tensor
     scale: float
     k: int
@@ -119,10 +119,6 @@ class TopKSae:
     def encoder_rows(self) -> Tensor:
         """[W, D] the encoder on unscaled vectors: codes are ``vectors @ encoder_rows.T`` plus a constant."""
         return self.encoder / self.scale
-
-    @property
-    def directions(self) -> Tensor:
-        return self.decoder
 
     def weight_codes(self, vectors: Tensor) -> Tensor:
         """[n, W] ReLU codes before TopK: k is meant for activations; a weight vector may need more features."""
@@ -135,12 +131,12 @@ class TopKSae:
 
     def decode(self, codes: Tensor) -> Tensor:
         """[n, D] reconstruction from codes [n, W]."""
-        return self.scale * (codes @ self.decoder + self.centre)
+        return self.scale * (codes @ self.directions + self.centre)
 
     def reconstruct(self, rows: Tensor) -> Tensor:
         flat = rows.flatten(0, -2)
         values, places = self.weight_codes(flat).topk(self.k, dim=-1)
-        sums = F.embedding_bag(places, self.decoder, mode="sum", per_sample_weights=values)
+        sums = F.embedding_bag(places, self.directions, mode="sum", per_sample_weights=values)
         return (self.scale * (sums + self.centre)).view(rows.shape)
 
 

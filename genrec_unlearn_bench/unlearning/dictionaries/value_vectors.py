@@ -180,15 +180,13 @@ class Effect:
     """Scores of an edited model as ratios to the original's, 1 if unchanged.
 
     Attributes:
-        forget: HR@10 on forget examples (``probability`` if the original has no hit).
+        forget: HR@10 on forget examples (mean probability of their targets' tokens if the original has no hit).
         retain: NDCG@10 on retain examples.
-        probability: Mean probability of the forget targets' tokens.
-        similar: The same for their nearest retain items P(i).
+        similar: Mean probability of the tokens of the forget targets' nearest retain items P(i).
     """
 
     forget: float
     retain: float
-    probability: float
     similar: float
 
     @property
@@ -223,7 +221,7 @@ class Gauge:
         pairs = zip(self.probabilities(model), self._probabilities, strict=True)
         probability, similar = (_ratio(after, first, 1.0) for after, first in pairs)
         hits = _ratio(now.forget_hr, before.forget_hr, probability)
-        return Effect(hits, _ratio(now.retain_ndcg, before.retain_ndcg, 1.0), probability, similar)
+        return Effect(hits, _ratio(now.retain_ndcg, before.retain_ndcg, 1.0), similar)
 
     def probabilities(self, model: Recommender) -> tuple[float, float]:
         """Mean token probability, over quantised levels, of forget targets and of their P(i)."""

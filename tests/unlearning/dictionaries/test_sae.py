@@ -33,7 +33,7 @@ def trained() -> tuple[TopKSae, Tensor, Tensor, Progress]:
 
 def test_a_known_dictionary_is_recovered(trained: tuple[TopKSae, Tensor, Tensor, Progress]) -> None:
     sae, rows, directions, progress = trained
-    assert (directions @ sae.decoder.T).max(1).values.mean() > 0.95
+    assert (directions @ sae.directions.T).max(1).values.mean() > 0.95
     assert unexplained(rows[5000:], sae.reconstruct(rows[5000:])) < 0.1
     losses = [step.losses["unexplained"] for step in progress.steps]
     assert losses[-1] < losses[0]
@@ -49,7 +49,7 @@ def test_codes_are_k_sparse_and_decode_to_the_reconstruction(trained: tuple[TopK
     assert ((dense > 0).sum(1) > 3).any(), "weight vectors are not cut to k"
     assert (codes[codes > 0] == dense[codes > 0]).all()
     torch.testing.assert_close(sae.decode(codes), sae.reconstruct(rows[5000:]))
-    torch.testing.assert_close(sae.decoder.norm(dim=1), torch.ones(64))
+    torch.testing.assert_close(sae.directions.norm(dim=1), torch.ones(64))
     shifted = sae.weight_codes(rows[:1] + rows[1:2]) - sae.weight_codes(rows[:1])
     both = (sae.weight_codes(rows[:1]) > 0) & (sae.weight_codes(rows[:1] + rows[1:2]) > 0)
     torch.testing.assert_close(shifted[both], (rows[1:2] @ sae.encoder_rows.T)[both], rtol=1e-3, atol=1e-4)
@@ -75,13 +75,13 @@ def test_dead_features_are_trained_on_what_the_living_miss() -> None:
     config = CONFIG.model_copy(update={"sae_steps": 60, "sae_dead_after": 512})
     never = CONFIG.model_copy(update={"sae_steps": 60, "sae_dead_after": 10**9})
     one, two = (train_sae(rows, each, seed=0, stage="test", progress=Progress()) for each in (config, never))
-    assert not torch.equal(one.decoder, two.decoder)
+    assert not torch.equal(one.directions, two.directions)
 
 
 def test_the_same_seed_gives_the_same_dictionary_and_the_scale_of_the_inputs_does_not_matter() -> None:
     rows, _ = world(rows=1000)
     config = CONFIG.model_copy(update={"sae_steps": 30})
     one, two = (train_sae(rows, config, seed=0, stage="test", progress=Progress()) for _ in range(2))
-    assert torch.equal(one.decoder, two.decoder)
+    assert torch.equal(one.directions, two.directions)
     wide = train_sae(rows * 64, config, seed=0, stage="test", progress=Progress())
     torch.testing.assert_close(wide.reconstruct(rows * 64), one.reconstruct(rows) * 64, rtol=1e-3, atol=1e-2)

@@ -53,11 +53,11 @@ def by_hand(rows: Tensor, sae: TopKSae, wanted: dict[int, int], tau: float, mu: 
     out = rows.clone()
     for j in range(len(rows)):
         codes = F.relu((rows[j] / sae.scale - sae.centre) @ sae.encoder.T + sae.bias)
-        before = sae.scale * (codes @ sae.decoder + sae.centre)
+        before = sae.scale * (codes @ sae.directions + sae.centre)
         for f, sign in wanted.items():
             if dots[f][j] > tau * dots[f].max():
                 codes[f] = largest * mu * sign * signs[j]
-        out[j] = sae.scale * (codes @ sae.decoder + sae.centre) + (rows[j] - before)
+        out[j] = sae.scale * (codes @ sae.directions + sae.centre) + (rows[j] - before)
     return out
 
 
@@ -76,7 +76,7 @@ def test_both_features_reach_a_shared_vector() -> None:
     alone = [steered(rows, sae, [feature(f)], torch.ones(NEURONS), 0.2, 5.0) for f in (4, 7)]
     shared = set(alone[0][0].tolist()) & set(alone[1][0].tolist())
     assert shared
-    directions = torch.linalg.lstsq(sae.decoder[[4, 7]].T, (fresh - rows[places]).T).solution
+    directions = torch.linalg.lstsq(sae.directions[[4, 7]].T, (fresh - rows[places]).T).solution
     for j in shared:
         assert (directions[:, places.tolist().index(j)].abs() > 1e-3).all()
 
@@ -101,7 +101,7 @@ def test_the_sign_of_the_output_score_and_of_the_neuron_turn_the_push_round() ->
     ahead = {}
     for name, output, sign in (("neg", 1.0, signs), ("pos", -1.0, signs), ("turned", 1.0, -signs)):
         places, fresh = steered(rows, sae, [feature(4, output)], sign, 0.9, 8.0)
-        ahead[name] = ((fresh - rows[places]) @ sae.decoder[4]).max()
+        ahead[name] = ((fresh - rows[places]) @ sae.directions[4]).max()
     assert ahead["neg"] < 0 < ahead["pos"]
     assert ahead["turned"] == ahead["pos"]
 
