@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from genrec_unlearn_bench.errors import UnknownName
+from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.registry import imported
 
 if TYPE_CHECKING:
@@ -25,7 +25,5 @@ def backbones() -> dict[str, str]:
 
 def load_backbone(name: str) -> type[Backbone[Any, Any]]:
     """The backbone of that name; raises UnknownName."""
-    if name not in _CLASSES:
-        raise UnknownName("backbone", name, _CLASSES)
-    result: type[Backbone[Any, Any]] = imported(_CLASSES[name])
+    result: type[Backbone[Any, Any]] = imported(_CLASSES[one_of("backbone", name, _CLASSES)])
     return result

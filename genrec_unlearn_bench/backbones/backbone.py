@@ -71,9 +71,8 @@ class Backbone(Generic[C, S]):
         task: ``module:function`` that makes the ``TrainingTask`` of a recommender, configuration, training data and
             progress; None for the next items of ``data.train``.
         joint: ``module:function`` that trains tokenizer and recommender together before the shared stage; returns the
-            recommender, and that stage's settings and name.
-        trains_tokenizer: Whether there is such a function, so that the original serves other IDs than ``tokenise``
-            returned (whose table is then not frozen). Oracles "on the same SIDs" take the original's.
+            recommender, and that stage's settings and name. The original then serves other IDs than ``tokenise``
+            returned (whose table is not frozen), and oracles "on the same SIDs" take the original's.
         reads_index: Whether semantic IDs of an index file (``SidConfig.index``) can take the place of ``tokenise``.
         smoke_limits: Fields of the configuration at smoke scale on other data than the demo, which is small by itself:
             a model of any data takes at most two minutes on one core.
@@ -86,7 +85,6 @@ class Backbone(Generic[C, S]):
     sid_presets: ClassVar[Mapping[str, SidConfig]]
     task: ClassVar[str | None] = None
     joint: ClassVar[str | None] = None
-    trains_tokenizer: ClassVar[bool] = False
     reads_index: ClassVar[bool] = True
     smoke_limits: ClassVar[Mapping[str, int]] = {"training.max_steps": 1200}
 

@@ -93,7 +93,7 @@ def recommender_stages(
     training, cleaned = TrainingStages(resolved, data), TrainingStages(resolved, data, cleaned=True)
     sids = training.sids()
     original = training.fit("original", sids)
-    if resolved.backbone.trains_tokenizer:
+    if resolved.backbone.joint:
         # Oracles and measurements are in the IDs that the original serves with, here those it was trained with.
         sids = replace(original, load=lambda inputs, folder: load_table(folder / MODEL / "sids"), keep=True)
     numbers = range(max(1, resolved.request.oracle_seeds))

@@ -23,7 +23,7 @@ found = load_backbone(sys.argv[1])
 for scale in Scale:
     config, sid_config = found.presets[scale], found.sid_presets[scale]
     found.label(config, sid_config), found.capabilities(config, sid_config), found.weights(config)
-    found.collaborative(config, sid_config), found.reads_interactions(sid_config), found.trains_tokenizer
+    found.collaborative(config, sid_config), found.reads_interactions(sid_config)
 print([name for name in ("torch", "transformers", "sklearn") if name in sys.modules])
 """
 
@@ -36,7 +36,7 @@ def test_a_request_is_resolved_without_torch(name: str) -> None:
 
 def test_the_one_that_trains_its_tokenizer_declares_it() -> None:
     """For ETEGRec itself see ``etegrec/test_tokenizer.py``: the table of ``tokenise`` is not frozen."""
-    assert [name for name in backbones() if load_backbone(name).trains_tokenizer] == ["etegrec"]
+    assert [name for name in backbones() if load_backbone(name).joint] == ["etegrec"]
 
 
 @pytest.mark.parametrize("name", list(backbones()))

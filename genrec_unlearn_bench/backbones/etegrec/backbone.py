@@ -219,7 +219,6 @@ class Etegrec(Backbone[EtegrecConfig, EtegrecSidConfig]):
     presets = PRESETS
     sid_presets = SID_PRESETS
     joint = "genrec_unlearn_bench.backbones.etegrec.joint:train_jointly"
-    trains_tokenizer = True
     reads_index = False
     smoke_limits: ClassVar[Mapping[str, int]] = {
         "joint.epoch_steps": 100,

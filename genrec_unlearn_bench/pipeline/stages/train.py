@@ -117,7 +117,7 @@ class TrainingStages:
         """The backbone's recommender on these IDs; oracle number 0 starts from the original's initial weights."""
         seed = self.resolved.seed + number * ORACLE_STEP
         # A frozen table needs no vectors any more: the recommender alone is trained.
-        joint = self.resolved.backbone.trains_tokenizer and sids.name in ("sids", "sids-full")
+        joint = self.resolved.backbone.joint is not None and sids.name in ("sids", "sids-full")
         stage = fit_stage(
             self.resolved,
             name,
