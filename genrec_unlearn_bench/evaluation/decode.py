@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from genrec_unlearn_bench.data.items import ItemTable
 from genrec_unlearn_bench.decoding.ranking import Ranking
 from genrec_unlearn_bench.evaluation.lists import GroupLists
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, LIST_LENGTH, WIDE_BEAM
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.sids.table import SidTable
@@ -49,17 +50,14 @@ class EvaluationContext:
 def decode(
     ranker: Ranker, histories: Histories, *, beam: int, label: str, progress: Progress, sids: SidTable | None = None
 ) -> Ranking:
-    """``recommend`` for any number of histories, in the given order; ``sids`` decodes in another SID space."""
+    """``recommend`` for any number of histories, in their order; ``sids`` decodes a recommender in other SIDs."""
     width = max(LIST_LENGTH, beam)
+    options: dict[str, Any] = {} if sids is None else {"sids": sids}
     items = np.full((len(histories), width), -1, dtype=np.int64)
     log_probs = np.full((len(histories), width), -np.inf, dtype=np.float32)
     chunks = list(length_batches(histories.lengths, CHUNK))
     for rows in progress.track(label, chunks, total=len(chunks)):
-        part = histories.rows(rows)
-        if sids is not None and isinstance(ranker, Recommender):
-            ranking = ranker.recommend(part, width, beam=beam, sids=sids)
-        else:
-            ranking = ranker.recommend(part, width, beam=beam)
+        ranking = ranker.recommend(histories.rows(rows), width, beam=beam, **options)
         items[rows] = ranking.items
         log_probs[rows] = ranking.log_probs
     return Ranking(items, log_probs)
@@ -90,9 +88,9 @@ def decode_block(
     ranker, pruned = context.ranker, isinstance(context.ranker, Recommender)
     histories = given_histories(ranker, examples)
     rankings: dict[int, Ranking] = {}
-    for beam in BEAMS if pruned else BEAMS[:1]:
-        label, width = f"{group.value} test, beam {beam}", beam if pruned else max(BEAMS)
-        rankings[beam] = decode(ranker, histories, beam=width, label=label, progress=progress)
+    for beam in BEAMS if pruned else (WIDE_BEAM,):
+        label = f"{group.value} test, beam {beam}"
+        rankings[beam] = decode(ranker, histories, beam=beam, label=label, progress=progress)
     if not pruned:
-        rankings = dict.fromkeys(BEAMS, rankings[BEAMS[0]])
+        rankings = dict.fromkeys(BEAMS, rankings[WIDE_BEAM])
     return GroupLists(group, examples, histories, rankings, first)
