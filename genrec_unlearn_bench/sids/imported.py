@@ -24,13 +24,13 @@ def imported_table(path: Path, dataset: Dataset, config: SidConfig) -> SidTable:
     another form, IDs of different length; and items that the dataset lacks, unless its k-core filter left them out.
     """
     ids = dataset.items.ids
-    codes, sizes = read_index(path, ids, whole=not dataset.manifest.k_core)
+    codes = read_index(path, ids, whole=not dataset.manifest.k_core)
     lengths = (codes >= 0).sum(axis=1)
     usual = int(np.bincount(lengths).argmax())
     faults = Faults(path, "an index has as many tokens for every item; make it again, or complete it")
     for row in np.flatnonzero(lengths != usual):
         faults.add(path, f"item {ids[row]!r}", f"its ID has {lengths[row]} tokens, and most have {usual}")
     faults.check()
-    table = from_index(codes, sizes)
+    table = from_index(codes)
     shared = config.collision_token and colliding_groups(codes)
     return with_ordinals(table, config.collision_slack) if shared else table

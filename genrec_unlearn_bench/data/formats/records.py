@@ -15,10 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from genrec_unlearn_bench.data.catalogue import Column, FileSpec
-from genrec_unlearn_bench.data.examples import IntArray
+from genrec_unlearn_bench.data.examples import Histories, IntArray
 from genrec_unlearn_bench.data.formats.lines import (
     BrokenLine,
     Faults,
@@ -36,8 +34,6 @@ BATCH = 10_000
 HINT = "docs/own-data.md says what each format consists of, and how --map names other columns, files and separators"
 csv.field_size_limit(2**31 - 1)
 ITEM_FIELDS = ("id", "title", "description", "brand", "price", "categories")
-MISSING_LEVEL = -1
-"""Padding behind the last code of an item with fewer levels than the longest one."""
 
 _TOKEN = re.compile(r"<([a-z])_([0-9]{1,9})>")
 ATOMIC = ("inter", "item")
@@ -210,14 +206,14 @@ def sequence_documents(path: Path) -> Iterator[Row[list[object]]]:
             yield path, f"user {user!r}", [user, item]
 
 
-def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[IntArray, tuple[int, ...]]:
+def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> IntArray:
     """Read the codes of the items ``ids``, in that order; the letter of a token names its level (a, b, c …).
 
     Args:
         whole: The index must name no other items: item numbers of a larger catalogue look alike.
 
     Returns:
-        [N, L] codes, ``MISSING_LEVEL`` behind the end of shorter ones, and the L level sizes (largest code + 1).
+        [N, L] codes, ``PAD`` behind the end of shorter ones.
 
     Raises:
         DataFault: an item twice, without tokens, or with tokens that are none or skip a level; all of them at once.
@@ -236,7 +232,4 @@ def read_index(path: Path, ids: Sequence[str], *, whole: bool = False) -> tuple[
     if whole and len(document) > len(ids):
         faults.add(path, "index", f"it names {len(document)} items, and the catalogue has {len(ids)}")
     faults.check()
-    table = np.full((len(codes), max(map(len, codes), default=0)), MISSING_LEVEL, dtype=np.int64)
-    for index, row in enumerate(codes):
-        table[index, : len(row)] = row
-    return table, tuple(int(size) for size in table.max(axis=0, initial=MISSING_LEVEL) + 1)
+    return Histories.of(codes).items
