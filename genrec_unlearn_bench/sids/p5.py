@@ -124,8 +124,7 @@ def collaborative_table(
         codes[item, : len(path)] = path
         codes[item, len(path)] = tree.content + places[item]
         codes[item, len(path) + 1] = tree.end
-    used = int((codes >= 0).sum(1).max())
-    return SidTable(codes[:, :used], (tree.size,) * used, depth, tree=tree)
+    return SidTable(codes, (tree.size,) * (depth + 2), depth, tree=tree)
 
 
 def _tree(

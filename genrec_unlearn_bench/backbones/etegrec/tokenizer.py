@@ -109,15 +109,9 @@ class LiveTokenizer:
             latents=latents,
         )
 
-    def live_table(self) -> SidTable:
-        """``table`` with the tokenizer in it, for joint training."""
-        beta = torch.tensor([self.model.config.beta])
-        tensors = {**self.model.state_dict(), _VECTORS: self.vectors, _BETA: beta}
-        return replace(self.table(), network={name: one.float().cpu().numpy() for name, one in tensors.items()})
-
 
 def pretrain(data: TrainingData, config: EtegrecSidConfig, *, seed: int, device: str, progress: Progress) -> SidTable:
-    """The tokenizer trained alone on the vectors of the known items; a live table of all N items.
+    """The tokenizer trained alone on the vectors of the known items: the table of all N, with the tokenizer in it.
 
     Raises:
         DataFault: Vectors that are missing or not finite, or fewer than two known items.
@@ -126,4 +120,6 @@ def pretrain(data: TrainingData, config: EtegrecSidConfig, *, seed: int, device:
     vectors = item_vectors(config, data)
     check_features(vectors, data.known)
     model = fit_rqvae(vectors, config, fit=data.known, seed=seed, device=device, progress=progress)
-    return LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals).live_table()
+    live = LiveTokenizer(model, torch.from_numpy(vectors).to(device), config.ordinals)
+    tensors = {**model.state_dict(), _VECTORS: live.vectors, _BETA: torch.tensor([model.config.beta])}
+    return replace(live.table(), network={name: one.float().cpu().numpy() for name, one in tensors.items()})
