@@ -71,8 +71,6 @@ def encode_texts(
     """
     if spec.kind == "tfidf":
         return tfidf(texts, spec.dim or TFIDF_DIM, progress)
-    if not texts:
-        return np.zeros((0, 0), dtype=np.float32)
     distinct = sorted(set(texts), key=lambda text: (len(text), text))
     chunks = (distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK))
     ordered = [text for chunk in chunks for text in sorted(chunk, key=len, reverse=True)]

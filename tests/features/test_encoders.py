@@ -50,10 +50,6 @@ def test_batches_are_of_nearly_equal_length(counting: Counting) -> None:
     assert all(list(map(len, asked)) == sorted(map(len, asked), reverse=True) for asked in counting.asked)
 
 
-def test_no_texts_make_no_rows() -> None:
-    assert encode_texts([], HUB, Progress()).shape == (0, 0)
-
-
 def test_tfidf_sees_repeated_texts() -> None:
     texts = ["red tent", "red tent", "blue stove"]
     rows = encode_texts(texts, parse_encoder("tfidf:8"), Progress())
