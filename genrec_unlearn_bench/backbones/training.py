@@ -1,6 +1,6 @@
 """Training a recommender: one loop for every backbone, and the tasks it minimises.
 
-AdamW with linear warm-up and cosine decay, batches of similar length, clipping at norm 1, early stopping on
+AdamW with linear warm-up and one of four schedules, batches of similar length, clipping at norm 1, early stopping on
 validation NDCG@10 (beam 10), best checkpoint returned. The order of the samples is a function of the seed and the step
 alone, so that a training can be resumed.
 """

@@ -113,8 +113,6 @@ SID_PRESETS = {
     # Deviation: AdamW at 1e-3 as in the public codes built on it, for Adagrad at 0.4; meant for a GPU.
     "official": SidConfig(quantiser="rqvae", levels=3, codes=256, dim=32, epochs=20_000, resolve_rounds=0),
 }
-
-
 """The tokenizer of TIGER by scale.
 
 All of them tell colliding items apart by TIGER's ordinal level and none re-encodes them first, so codes are plain
