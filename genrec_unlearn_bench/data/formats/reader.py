@@ -266,14 +266,14 @@ class _Reader:
 def _listings(path: Path) -> Iterator[Row[list[object]]]:
     """User and item of ``sequences.tsv``, which may have a header."""
     first_line: dict[str, int] = {}
-    for number, text in read_lines(path):
+    for place, (number, text) in enumerate(read_lines(path)):
         user, tab, listing = text.partition("\t")
         user = user.strip()
         if not tab or not user:
             yield path, number, BrokenLine("a user, a tab and items separated by spaces are expected")
         elif user in first_line:
             yield path, number, BrokenLine(f"user {user!r} is in line {first_line[user]} already")
-        elif number > 1 or user not in ("user", "user_id") or listing.strip() not in ("items", "item_ids", "sequence"):
+        elif place or user not in ("user", "user_id") or listing.strip() not in ("items", "item_ids", "sequence"):
             first_line[user] = number
             for item in listing.split():
                 yield path, number, [user, item]

@@ -79,6 +79,13 @@ def test_sequences(tmp_path: Path) -> None:
     assert raw.dropped[UNKNOWN_ITEM] == 1
 
 
+@pytest.mark.parametrize("above", ["user\titems\n", "\n \nuser_id\tsequence\n"])
+def test_the_first_row_of_sequences_may_be_a_header(tmp_path: Path, above: str) -> None:
+    log = folder(tmp_path, log=f"{above}u1\ta 7\nuser\titems a\nuser_id\ta", name="sequences.tsv").log
+    assert isinstance(log, Interactions)
+    assert log.users.tolist() == [0, 0, 1, 2]
+
+
 def test_all_item_faults_at_once(tmp_path: Path) -> None:
     lines = [
         {"item_id": "a"},
