@@ -207,7 +207,7 @@ def train_network(
     with torch_seeded(derive(seed, "sasrec", "dropout"), device):
         for epoch in progress.track("sasrec", range(1, config.epochs + 1), total=config.epochs):
             network.train()
-            total = 0.0
+            total, taken = 0.0, 0
             for rows in bucketed_batches(lengths, config.batch_size, numpy_generator(seed, "sasrec", "epoch", epoch)):
                 width = int(lengths[rows].max())
                 items, targets = (torch.from_numpy(part[rows, :width]) for part in sequences)
@@ -219,12 +219,12 @@ def train_network(
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(network.parameters(), _CLIP)
                 optimiser.step()
-                total += float(loss.detach()) * len(rows)
+                total, taken = total + float(loss.detach()) * len(rows), taken + len(rows)
                 left -= len(wanted) * len(seen)
                 if left <= 0:
                     break
             score = validate()
-            progress.log("sasrec", epoch, {"loss": total / len(lengths), "ndcg@10": score})
+            progress.log("sasrec", epoch, {"loss": total / taken, "ndcg@10": score})
             if progress.diverged:
                 break
             stale += 1

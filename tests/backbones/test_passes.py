@@ -209,6 +209,7 @@ def test_sasrec_computes_no_more_scores_than_it_may() -> None:
         cut = fitted_sasrec(config.model_copy(update={"max_scores": int(limit * scores)}))
         assert [line.step for line in cut.steps] == list(range(1, passes + 1))
         assert (cut.steps == whole.steps) == (limit == 100)
+        assert cut.steps[-1].losses["loss"] == pytest.approx(whole.steps[passes - 1].losses["loss"], rel=0.05)
     assert "at most 0.5 passes" in fitted_sasrec(config.model_copy(update={"max_scores": scores // 2})).lines[0]
     assert SASREC_SMOKE_SCORES > 9_603 * 400 * 30, "the demo's own scores are within it"
 
