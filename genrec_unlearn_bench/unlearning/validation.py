@@ -77,10 +77,9 @@ def sample(groups: Groups, rows: int, seed: int) -> Groups:
 
 
 def _ranks(recommender: Recommender, part: Examples, beam: int) -> IntArray:
-    if not len(part):
-        return np.zeros(0, dtype=np.int64)
-    histories = part.histories(recommender.history_limit)
-    return recommender.recommend(histories, 10, beam=beam).ranks(part.targets)
+    # Items that are dropped from histories are dropped before these are cut.
+    limit = recommender.history_limit if recommender.serving.ignored is None else None
+    return recommender.recommend(part.histories(limit), 10, beam=beam).ranks(part.targets)
 
 
 def _mean(values: NDArray[Any]) -> float:

@@ -83,3 +83,15 @@ def test_rows_near_the_concept_are_measured_by_themselves(planted: Planted) -> N
     assert validate(model, valid, near=near).near_ndcg == validate(model, part).retain_ndcg
     assert validate(model, valid, near=np.zeros_like(near)).near_ndcg is None
     assert validate(model, valid).near_ndcg is None
+
+
+def test_dropped_items_make_room_for_older_ones(planted: Planted) -> None:
+    """As in the evaluation: what is ignored leaves a history before it is cut to what the model reads."""
+    model, valid = planted.original, planted.request.valid
+    ignoring = model.with_serving(ServingRules(ignored=planted.request.items))
+    cleaned = Groups(*(part.without_items(planted.request.items) for part in (valid.forget, valid.retain)))
+    longer = valid.retain.history_lengths() > model.history_limit
+    assert (longer & (cleaned.retain.history_lengths() < valid.retain.history_lengths())).any()
+    found, expected = validate(ignoring, valid), validate(model, cleaned)
+    assert found.retain_ndcg == expected.retain_ndcg
+    assert found.forget_hits == expected.forget_hits

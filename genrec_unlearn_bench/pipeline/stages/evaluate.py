@@ -257,7 +257,7 @@ def validate_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], model: 
 
     return Stage(
         "validated",
-        2,
+        3,
         {"part": "valid", "beam": BEAM, "rows": ROWS, **resolved.holdout, **resolved.hardware},
         {**data, "model": model, "sids": sids},
         compute=compute,
