@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
+from yaml.constructor import ConstructorError
 
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName, UsageError
 
@@ -110,7 +111,7 @@ def one_of(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
-    """``["lr=1e-4", "mask=off"]`` as a mapping; values are read as YAML scalars (numbers like 1e-4 included)."""
+    """``["lr=1e-4", "mask=off"]`` as a mapping; values are YAML 1.2, or a text where they are no YAML."""
     out: dict[str, Any] = {}
     faults = []
     for pair in pairs:
@@ -118,7 +119,10 @@ def overrides(pairs: Sequence[str], *, where: str = "--set") -> dict[str, Any]:
         if not equals or not key:
             faults.append(f"{pair!r} is not of the form key=value")
             continue
-        out[key] = _scalar(value)
+        try:
+            out[key] = plain_yaml(value, Yaml12Loader)
+        except yaml.YAMLError:
+            out[key] = value
         if not _is_finite(out[key]):
             faults.append(f"{key}: {value} is not a finite number")
     if faults:
@@ -145,19 +149,35 @@ def plain_yaml(text: str, kind: Any = _SAFE) -> Any:
         loader.dispose()
 
 
-def _scalar(text: str) -> Any:
-    try:
-        return float(text) if any(c in text for c in "eE.") else int(text)
-    except ValueError:
-        pass
-    with suppress(ValueError):
-        return json.loads(text)
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-    # YAML 1.1 reads `off` and `on` as booleans; our ablations are named so.
-    return text if isinstance(value, bool) and text.lower() not in ("true", "false") else value
+_SCALARS: dict[str, tuple[str, Any]] = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?[0-9]+", "-+0123456789"),
+    "float": (r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "merge": (r"<<", "<"),
+}
+
+
+class Yaml12Loader(yaml.SafeLoader):
+    """Scalars by YAML 1.2's core schema. YAML 1.1, which most Python libraries implement, would read the seeds ``1:5``
+    as 65 (a number to the base 60), the value ``off`` as false and ``1e-4`` as a string."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping; PyYAML alone would take the last of two equal keys."""
+        seen: set[str] = set()
+        for name, mark in [(str(key.value), key.start_mark) for key, _ in node.value]:
+            if name in seen:
+                raise ConstructorError(None, None, f"the key {name!r} stands twice", mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+for _tag, (_pattern, _first) in _SCALARS.items():
+    Yaml12Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
+Yaml12Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+Yaml12Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
 
 
 def _is_finite(value: Any) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from genrec_unlearn_bench.config import StrictModel, parse, several
+from genrec_unlearn_bench.config import StrictModel, overrides, parse, several
 from genrec_unlearn_bench.errors import ConfigError, UsageError
 
 
@@ -77,3 +77,23 @@ def test_one_value_or_several() -> None:
     for odd in ({"npo": {}}, b"npo"):
         with pytest.raises(UsageError, match="one value or a list"):
             several(odd)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-4", 1e-4),
+        ("3", 3),
+        ("off", "off"),
+        ("True", True),
+        ("[off, on, 1e-4]", ["off", "on", 1e-4]),
+        ("{a: off}", {"a": "off"}),
+        ('{"a":[1,null]}', {"a": [1, None]}),
+        ("1:30", "1:30"),
+        ("2020-01-01", "2020-01-01"),
+        ("a: b: c", "a: b: c"),
+        ("", None),
+    ],
+)
+def test_values_of_set_are_read_by_yaml_1_2(text: str, value: object) -> None:
+    assert overrides([f"x={text}"]) == {"x": value}

@@ -1,8 +1,5 @@
 """Grid files: finding one by path or name, its YAML, and its content as models. The user's guide is ``docs/grids.md``.
 
-Scalars follow YAML 1.2's core schema. YAML 1.1, which most Python libraries implement, would read the seeds ``1:5`` as
-65 (a number to the base 60), the value ``off`` as false and ``1e-4`` as a string.
-
 A context (``expand.Names``) expands names, groups and patterns and checks matches while a file is validated; without
 one, names stand for themselves.
 """
@@ -10,16 +7,15 @@ one, names stand for themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from importlib import resources as package_files
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
-from yaml.constructor import ConstructorError
 
-from genrec_unlearn_bench.config import StrictModel, plain_yaml, validation_error
+from genrec_unlearn_bench.config import StrictModel, Yaml12Loader, plain_yaml, validation_error
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UnknownName
 from genrec_unlearn_bench.pipeline.request import RulesetName, RunRequest
 
@@ -250,34 +246,6 @@ class GridSpec(StrictModel):
         return blocks
 
 
-_SCALARS: dict[str, tuple[str, Any]] = {
-    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "int": (r"[-+]?[0-9]+", "-+0123456789"),
-    "float": (r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
-    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    "merge": (r"<<", "<"),
-}
-
-
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping; PyYAML alone would take the last of two equal keys."""
-        seen: set[str] = set()
-        for name, mark in [(str(key.value), key.start_mark) for key, _ in node.value]:
-            if name in seen:
-                raise ConstructorError(None, None, f"the key {name!r} stands twice", mark)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
-
-
-for _tag, (_pattern, _first) in _SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first))
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
-_Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
-
-
 def ready_grids() -> dict[str, Path]:
     """The grids that ship with the package, by name."""
     files = sorted(Path(str(entry)) for entry in package_files.files(GRIDS).iterdir())
@@ -298,7 +266,7 @@ def read_content(path: Path) -> dict[str, Any]:
     """Read a grid file as plain values. Raises ConfigError where it is not a YAML mapping, or has a key twice."""
     where = str(path)
     try:
-        content = plain_yaml(path.read_text(encoding="utf-8"), _Loader)
+        content = plain_yaml(path.read_text(encoding="utf-8"), Yaml12Loader)
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
         hint = "give the name of a ready grid (bench ls grids) or the path of a YAML file"
