@@ -31,7 +31,6 @@ from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.tuning.choice import (
     WHERE,
     Choice,
-    check_choice,
     choice_path,
     read_choice,
     recommender_digest,
@@ -350,8 +349,21 @@ def _tuned(request: RunRequest, entry: Entry, before: ResolvedRequest) -> Config
     if not path.is_file():
         what = f"{entry.name!r} has not been tuned on {task}, {request.backbone}, {scale}"
         raise UsageError(what, where=str(path), hint=command)
-    choice, digest = read_choice(path), recommender_digest(before.backbone_config, before.sid_config)
-    hint, encoder = f"tune again: {command}", before.encoder.key
-    check_choice(choice, entry, seed=request.seed, recommender=digest, encoder=encoder, path=path, hint=hint)
+    choice, fault = read_choice(path), ""
+    if request.seed in choice.seeds:
+        raise UsageError(
+            f"the seed {request.seed} was used to tune {choice.method!r}, so nothing may be reported at it "
+            "(protocol, sec. 5)",
+            where=str(path),
+            hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
+        )
+    if choice.method != entry.name or choice.method_digest != source_digest(entry):
+        fault = "was changed after it was tuned"
+    elif choice.backbone_digest != recommender_digest(before.backbone_config, before.sid_config):
+        fault = "was tuned on another configuration of backbone or tokenizer"
+    elif choice.encoder != before.encoder.key:
+        fault = f"was tuned on the encoder {choice.encoder} (here: {before.encoder.key})"
+    if fault:
+        raise UsageError(f"the method {entry.name!r} {fault}", where=str(path), hint=f"tune again: {command}")
     note = f"no trial kept {choice.floor:.0%} of the original's retain NDCG@10 on validation; the nearest was taken"
     return ConfigSource("tuned", choice.config, str(path), "" if choice.feasible else note, choice)

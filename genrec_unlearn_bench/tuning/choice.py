@@ -23,7 +23,6 @@ from genrec_unlearn_bench.config import StrictModel, parse, parse_yaml
 from genrec_unlearn_bench.data.catalogue import read_yaml
 from genrec_unlearn_bench.errors import ConfigError, ProtocolMismatch, UsageError
 from genrec_unlearn_bench.files import atomic_text
-from genrec_unlearn_bench.registry import Entry, source_digest
 from genrec_unlearn_bench.sids.config import SidConfig
 from genrec_unlearn_bench.store.manifest import content_key, plain
 from genrec_unlearn_bench.tuning.rule import FLOOR, LEVEL, NEAR_FLOOR, RULE, Trial, choose
@@ -114,31 +113,6 @@ def read_choice(path: Path) -> Choice:
 def recommender_digest(backbone: BackboneConfig, sids: SidConfig) -> str:
     """blake2b-256 of the recommender's and the tokenizer's configuration."""
     return content_key(plain({"config": backbone, "sids": sids, "tokenizer": type(sids).__name__}))
-
-
-def check_choice(
-    choice: Choice, entry: Entry, *, seed: int, recommender: str, encoder: str, path: Path, hint: str
-) -> None:
-    """Raises UsageError where the method or the recommender changed since it was tuned, or at a tuning seed.
-
-    Args:
-        recommender: ``recommender_digest`` of the run's configuration.
-    """
-    if seed in choice.seeds:
-        raise UsageError(
-            f"the seed {seed} was used to tune {choice.method!r}, so nothing may be reported at it (protocol, sec. 5)",
-            where=str(path),
-            hint="give another --seed, or tune with seeds that you do not report (bench tune --seed 9000)",
-        )
-    fault = ""
-    if choice.method != entry.name or choice.method_digest != source_digest(entry):
-        fault = "was changed after it was tuned"
-    elif choice.backbone_digest != recommender:
-        fault = "was tuned on another configuration of backbone or tokenizer"
-    elif choice.encoder != encoder:
-        fault = f"was tuned on the encoder {choice.encoder} (here: {encoder})"
-    if fault:
-        raise UsageError(f"the method {entry.name!r} {fault}", where=str(path), hint=hint)
 
 
 def check_task(choice: Choice, task_digest: str, *, path: Path) -> None:
