@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.config import T5Shape, TrainingConfig
 from genrec_unlearn_bench.backbones.recommender import Recommender
@@ -24,9 +23,10 @@ from genrec_unlearn_bench.backbones.training import train_recommender
 from genrec_unlearn_bench.data.examples import BoolArray, Examples
 from genrec_unlearn_bench.data.forget import ConceptKind, Groups
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.splits import timeline
 from genrec_unlearn_bench.features.item_features import ItemFeatures
 from genrec_unlearn_bench.progress import Progress
-from genrec_unlearn_bench.sids.table import SidTable
+from genrec_unlearn_bench.sids.table import SidTable, nearest_codes, ordinals
 from genrec_unlearn_bench.unlearning.request import ForgetRequest
 
 GROUPS, MEMBERS, CODES = 8, 8, 16
@@ -55,17 +55,9 @@ def sids(seed: int = 0) -> SidTable:
     codes = np.stack([items // MEMBERS, (items % MEMBERS) // 2, items % MEMBERS], axis=1)
     exact = books[0][codes[:, 0]] + books[1][codes[:, 1]] + books[2][codes[:, 2]]
     latents = (exact + rng.normal(size=exact.shape) * 0.02).astype(np.float32)
-    found: list[NDArray[np.int64]] = []
-    residual = latents.copy()
-    for book in books:
-        nearest = ((residual[:, None] - book[None]) ** 2).sum(-1).argmin(1)
-        found.append(nearest)
-        residual = residual - book[nearest]
-    codes = np.stack(found, axis=1).astype(np.int64)
-    _, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
-    ordinal = (np.arange(len(codes)) != first[inverse.ravel()]).astype(np.int64)
+    codes = nearest_codes(latents, books)
     return SidTable(
-        codes=np.concatenate([codes, ordinal[:, None]], axis=1),
+        codes=np.concatenate([codes, ordinals(codes)[:, None]], axis=1),
         level_sizes=(CODES, CODES, CODES, 4),
         quantised_levels=3,
         codebooks=tuple(books),
@@ -100,20 +92,10 @@ def sequences(users: int, length: int, seed: int) -> list[list[int]]:
 
 def examples(walks: list[list[int]]) -> Examples:
     """Every event but the first of each walk as a target, with all events before it as its history."""
-    lengths = [len(walk) for walk in walks]
     events = np.concatenate([np.asarray(walk) for walk in walks]).astype(np.int64)
-    owners = np.repeat(np.arange(len(walks)), lengths).astype(np.int64)
-    first = np.repeat(np.cumsum([0, *lengths[:-1]]), lengths).astype(np.int64)
-    rows = np.flatnonzero(np.arange(len(events)) > first).astype(np.int64)
-    return Examples(
-        users=owners[rows],
-        targets=events[rows],
-        times=rows,
-        events=events,
-        event_users=owners,
-        starts=first[rows],
-        ends=rows,
-    )
+    owners = np.repeat(np.arange(len(walks)), [len(walk) for walk in walks]).astype(np.int64)
+    every, _ = timeline(owners, events, np.arange(len(events), dtype=np.int64))
+    return every.subset(np.flatnonzero(every.ends > every.starts))
 
 
 def groups(part: Examples, marked: BoolArray) -> Groups:

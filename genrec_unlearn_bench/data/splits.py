@@ -151,7 +151,7 @@ def global_time(users: IntArray, items: IntArray, times: IntArray) -> SplitParts
     user's history, are broken by the order of the source, in which ``users``, ``items``, ``times`` [E] stand.
     """
     order = np.lexsort((times, users))  # stable: ties stay in source order
-    every, _ = _timeline(users[order], items[order], times[order])
+    every, _ = timeline(users[order], items[order], times[order])
     targets = np.flatnonzero(every.ends > every.starts)
     by_time = targets[np.lexsort((order[targets], every.times[targets]))]
     bounds = [len(by_time) * tenths // 10 for tenths in (8, 9)]
@@ -165,7 +165,7 @@ def leave_one_out(users: IntArray, items: IntArray, times: IntArray | None = Non
     are in order.
     """
     order = np.lexsort((users,)) if times is None else np.lexsort((times, users))
-    every, behind = _timeline(users[order], items[order], None if times is None else times[order])
+    every, behind = timeline(users[order], items[order], None if times is None else times[order])
     parts = (behind >= 2, behind == 1, behind == 0)
     return SplitParts(*(every.subset(np.flatnonzero((every.ends > every.starts) & part)) for part in parts))
 
@@ -191,7 +191,7 @@ def as_given(rows: GivenRows) -> SplitParts:
     return SplitParts(*map(every.subset, np.split(np.arange(len(users)), bounds)))
 
 
-def _timeline(users: IntArray, items: IntArray, times: IntArray | None) -> tuple[Examples, IntArray]:
+def timeline(users: IntArray, items: IntArray, times: IntArray | None) -> tuple[Examples, IntArray]:
     """Events sorted by user and time as examples of all events before; [E] how many events of its user follow each."""
     _, first, counts = np.unique(users, return_index=True, return_counts=True)
     starts = np.repeat(first, counts).astype(np.int64)
