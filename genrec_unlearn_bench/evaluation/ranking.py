@@ -50,6 +50,12 @@ class UserBlock:
         return np.asarray(values)
 
 
+def block_of(frame: pd.DataFrame, group: Group, beam: int) -> UserBlock:
+    """One group at one beam, in the order of its test examples."""
+    rows = frame[(frame["group"] == group.value) & (frame["beam"] == beam)]
+    return UserBlock(group, beam, rows.sort_values("example", kind="stable"))
+
+
 def blocks(frame: pd.DataFrame) -> Iterator[UserBlock]:
     """Every group at every beam of the protocol, in order, empty ones included."""
     for group in TEST_GROUPS:

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from genrec_unlearn_bench.data.dataset import Dataset, load_dataset
 from genrec_unlearn_bench.data.examples import IntArray
 from genrec_unlearn_bench.errors import DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.lists import LISTS, Lists, read_lists, trec_qrels, trec_run
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.ranking import BEAMS
+from genrec_unlearn_bench.evaluation.ranking import BEAMS, block_of
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.store.manifest import StoredStage
@@ -39,19 +37,14 @@ class RunLists:
     """The per-user table (``per_user.COLUMNS``), whose rows are those of the lists."""
 
     def users(self, group: Group) -> IntArray:
-        return self._column(group, "user")
+        return block_of(self.per_user, group, BEAMS[0]).integers("user")
 
     def targets(self, group: Group) -> IntArray:
-        return self._column(group, "target")
+        return block_of(self.per_user, group, BEAMS[0]).integers("target")
 
     def ranks(self, group: Group, beam: int) -> IntArray:
         """[M] 1-based place of the target in the list, 0 where it is not there."""
-        return self._column(group, "rank", beam)
-
-    def _column(self, group: Group, name: str, beam: int = BEAMS[0]) -> IntArray:
-        frame = self.per_user
-        rows = frame[(frame["group"] == group.value) & (frame["beam"] == beam)]
-        return np.asarray(rows[name].to_numpy(dtype=np.int64))
+        return block_of(self.per_user, group, beam).integers("rank")
 
 
 def find_lists(record: RunRecord, store: StageStore) -> RunLists:

@@ -19,7 +19,7 @@ from rich.text import Text
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from genrec_unlearn_bench.evaluation.exposure import exposed_values
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock
+from genrec_unlearn_bench.evaluation.ranking import RANK_METRICS, UserBlock, block_of
 from genrec_unlearn_bench.files import file_digest
 from genrec_unlearn_bench.pipeline.results import PER_USER
 from genrec_unlearn_bench.reporting.board import BlockKey, Row
@@ -82,7 +82,7 @@ def compare_checkpoints(
     for seed in seeds or shared:
         tables = [_table(row, seed) for row in (first, second)]
         for measure in measures:
-            one, two = (_block(table, measure) for table in tables)
+            one, two = (block_of(table, measure.group, measure.beam or 0) for table in tables)
             if not np.array_equal(_examples(one), _examples(two)):
                 raise CorruptArtefact(
                     f"the two tables are not of the same test examples for {measure.text}",
@@ -111,12 +111,6 @@ def _table(row: Row, seed: int) -> pd.DataFrame:
         hint = "restore it, or run it again"
         raise CorruptArtefact("the per-user table is not the one of its record", where=str(path), hint=hint)
     return read_per_user(path)
-
-
-def _block(table: pd.DataFrame, measure: Measure) -> UserBlock:
-    """The rows of a measure's group and beam, in the order of the test examples."""
-    rows = table[(table["group"] == measure.group.value) & (table["beam"] == measure.beam)]
-    return UserBlock(measure.group, measure.beam or 0, rows.sort_values("example", kind="stable"))
 
 
 def _examples(block: UserBlock) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.measurement import ExtraMetrics
 from genrec_unlearn_bench.evaluation.metric import Group
 from genrec_unlearn_bench.evaluation.per_user import read_per_user
-from genrec_unlearn_bench.evaluation.ranking import gain, hit
+from genrec_unlearn_bench.evaluation.ranking import block_of, gain, hit
 from genrec_unlearn_bench.evaluation.stream import BEAM, NOT_MEASURED, StreamRanks, stream_quality, stream_times
 from genrec_unlearn_bench.pipeline.record import Cost
 from genrec_unlearn_bench.pipeline.results import LOSSES, PER_USER
@@ -307,9 +307,7 @@ def _ranks(stream: Stream, found: Sequence[Scores], before: Scores) -> StreamRan
 
 def _of(scores: Scores, group: Group, column: str = "rank") -> IntArray:
     """[M] ranks of one side's test interactions, in order."""
-    frame = read_per_user(scores.folder / PER_USER)
-    rows = frame[(frame["group"] == group.value) & (frame["beam"] == BEAM)]
-    return np.asarray(rows.sort_values("example")[column].to_numpy(dtype=np.int64))
+    return block_of(read_per_user(scores.folder / PER_USER), group, BEAM).integers(column)
 
 
 def _table(stream: Stream, ranks: StreamRanks, seconds: Sequence[float], retrain_seconds: float | None) -> pd.DataFrame:
