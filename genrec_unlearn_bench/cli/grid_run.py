@@ -125,9 +125,12 @@ def _facts(grid: str, plan: Plan, places: dict[str, Path | None], device: str | 
 def _submit(
     folder: SweepFolder, facts: SweepFacts, jobs: Sequence[Job], settings: Path | None, display: _Display
 ) -> Output:
-    from genrec_unlearn_bench.executors.slurm import Slurm, read_slurm_settings
+    from genrec_unlearn_bench.data.catalogue import read_yaml
+    from genrec_unlearn_bench.executors.slurm import Slurm, SlurmSettings
 
-    slurm = Slurm(folder, read_slurm_settings(settings), info=display.info)
+    hint = "give the path of a YAML file"
+    chosen = read_yaml(SlurmSettings, settings, hint=hint) if settings else SlurmSettings()
+    slurm = Slurm(folder, chosen, info=display.info)
     folder.begin(facts, jobs)
     slurm.submit(jobs)
     line = f"{len(jobs)} jobs are Slurm's now: bench grid status, and bench grid collect at any time"

@@ -16,13 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from genrec_unlearn_bench.config import StrictModel
-from genrec_unlearn_bench.data.catalogue import read_yaml
 from genrec_unlearn_bench.errors import MissingExtra, StorageError, UsageError
 from genrec_unlearn_bench.executors.task import PATIENCE, Assignment, SlurmTask
 from genrec_unlearn_bench.grid.spec import Job, Resources, listed
@@ -141,13 +139,6 @@ class Placement(NamedTuple):
     sbatch: tuple[tuple[str, Any], ...]
     setup: tuple[str, ...]
     restarts: int
-
-
-def read_slurm_settings(path: Path | None) -> SlurmSettings:
-    """Settings from a file; the defaults where none is given. Raises ConfigError with all faults."""
-    if path is None:
-        return SlurmSettings()
-    return read_yaml(SlurmSettings, path, hint="give the path of a YAML file")
 
 
 class JobArray(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
 import tempfile
 import zipfile
@@ -317,18 +316,11 @@ def unpack(archive: Path, target: Path) -> Path:
             for fault in _colliding(info.filename for info in files):
                 raise Refused(f"in the archive, {fault.what}", where=fault.where, hint=fault.hint)
             for info in files:
-                _extract(opened, info, target)
+                # At most the number of bytes that the directory promises, which was checked.
+                opened.extract(info, target)
     except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError, OSError) as fault:
         if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
             raise storage_error(fault, target, "$TMPDIR") or fault from None
         raise Refused(f"the archive cannot be read: {fault}", where=name, hint=_PACK) from None
     tops = sorted(target.iterdir())
     return tops[0] if len(tops) == 1 and tops[0].is_dir() else target
-
-
-def _extract(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
-    """Write one file; zipfile gives at most the number of bytes that the directory promises, which was checked."""
-    path = target.joinpath(*info.filename.split("/"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as sink, archive.open(info) as source:
-        shutil.copyfileobj(source, sink)

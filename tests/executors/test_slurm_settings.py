@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from genrec_unlearn_bench.data.catalogue import read_yaml
 from genrec_unlearn_bench.errors import ConfigError
-from genrec_unlearn_bench.executors.slurm import SlurmSettings, read_slurm_settings
+from genrec_unlearn_bench.executors.slurm import SlurmSettings
 from tests.executors.light_work import job
 
 TEXT = """
@@ -26,7 +27,7 @@ overrides:
 @pytest.fixture
 def settings(tmp_path: Path) -> SlurmSettings:
     (tmp_path / "slurm.yaml").write_text(TEXT)
-    return read_slurm_settings(tmp_path / "slurm.yaml")
+    return read_yaml(SlurmSettings, tmp_path / "slurm.yaml")
 
 
 def test_the_grid_file_wins_over_defaults_and_overrides_over_both(settings: SlurmSettings, tmp_path: Path) -> None:
@@ -66,12 +67,11 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "slurm.yaml"
     path.write_text("array_sise: 3\nminutes: 0\noverrides: [{where: {methods: npo}, set: {gpu: 1}}]\n")
     with pytest.raises(ConfigError) as told:
-        read_slurm_settings(path)
+        read_yaml(SlurmSettings, path)
     assert "array_sise: unknown key; did you mean 'array_size'?" in str(told.value)
     assert "minutes" in str(told.value)
     assert "where.methods.[key]: Input should be 'task'" in str(told.value)
     assert "did you mean 'gpus'?" in str(told.value)
-    assert read_slurm_settings(None) == SlurmSettings()
 
 
 @pytest.mark.parametrize(
@@ -89,5 +89,5 @@ def test_what_would_fail_in_the_queue_is_refused(tmp_path: Path, content: bytes,
     path = tmp_path / "slurm.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as told:
-        read_slurm_settings(path)
+        read_yaml(SlurmSettings, path)
     assert fault in str(told.value)
