@@ -56,7 +56,7 @@ def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
             return [task.model_dump(mode="json") for task in all_tasks(data_dir).values()]
         case "methods":
             found = [(one, str(one.source) if one.source else None) for one in registry.methods().values()]
-            return [{**asdict(entry), "role": _role(entry), "source": source} for entry, source in found]
+            return [{**asdict(entry), "role": entry.role, "source": source} for entry, source in found]
         case "backbones":
             places = backbones().items()
             return [{"name": name, "class": place, "summary": registry.summary(place)} for name, place in places]
@@ -76,12 +76,3 @@ def records_of(kind: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
                 {"name": name, "file": str(path), "description": content["description"], "cost": content["cost"]}
                 for name, path, content in grids
             ]
-
-
-def _role(entry: registry.Entry) -> str:
-    """``variant``, ``reference``, ``method``, or ``control`` where that is the first word of the method's file."""
-    if entry.variant_of:
-        return "variant"
-    if entry.source is not None and entry.source.read_text(encoding="utf-8").startswith('"""Control'):
-        return "control"
-    return entry.kind

@@ -72,6 +72,14 @@ class Entry:
                 hint="use letters, digits and -_+. only, at most 80 characters, beginning with a letter or digit",
             )
 
+    @property
+    def role(self) -> str:
+        """``variant``, ``reference``, ``method``, or ``control`` where that is the first word of the method's file."""
+        if self.variant_of:
+            return "variant"
+        text = "" if self.source is None else self.source.read_text(encoding="utf-8")
+        return "control" if text.startswith('"""Control') else self.kind
+
 
 def methods() -> dict[str, Entry]:
     """All known methods, their variants and the reference rows, by name. Raises UsageError for duplicate names."""

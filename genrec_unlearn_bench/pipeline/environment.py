@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
@@ -180,29 +180,22 @@ class Reading:
 @contextmanager
 def metered(device: str) -> Iterator[Reading]:
     """Measure the block; the reading is complete also when it failed."""
-    reading = Reading()
-    with _gpu_memory(device, reading) if device.startswith("cuda") else _resident_memory(reading):
+    import torch
+
+    reading, gpu = Reading(), device.startswith("cuda")
+    if gpu:
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+    with nullcontext() if gpu else _resident_memory(reading):
         began = time.perf_counter()
         try:
             yield reading
         finally:
-            if device.startswith("cuda"):
-                import torch
-
+            if gpu:
                 torch.cuda.synchronize(device)
             reading.seconds = time.perf_counter() - began
-
-
-@contextmanager
-def _gpu_memory(device: str, reading: Reading) -> Iterator[None]:
-    import torch
-
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    try:
-        yield
-    finally:
-        reading.peak_memory_mib = torch.cuda.max_memory_allocated(device) / MIB
+            if gpu:
+                reading.peak_memory_mib = torch.cuda.max_memory_allocated(device) / MIB
 
 
 @contextmanager

@@ -129,9 +129,7 @@ def role_of(row: Row) -> str:
 
 @cache
 def _declared_controls() -> frozenset[str]:
-    shipped = [each for each in methods().values() if each.origin == "package" and not each.variant_of]
-    own = [each.name for each in shipped if each.source and each.source.read_text("utf-8").startswith('"""Control')]
-    return declared_controls().union(own)
+    return declared_controls().union(name for name, entry in methods().items() if entry.role == "control")
 
 
 def _measure(measure: Measure) -> dict[str, Any]:

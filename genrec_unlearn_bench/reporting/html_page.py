@@ -160,11 +160,8 @@ class MethodPage(NamedTuple):
 
 
 def method_pages(names: Sequence[str]) -> dict[str, MethodPage]:
-    """A page for every method of some results and for what they are variants of; bare for one that does not ship.
-
-    What other packages of this machine bring is left aside: the same results give the same page everywhere.
-    """
-    known = {name: entry for name, entry in methods().items() if entry.origin in ("runner", "package")}
+    """A page for every method of some results and for what they are variants of; bare for one that does not ship."""
+    known = methods()
     parents = [known[name].variant_of for name in names if name in known and known[name].variant_of]
     return {name: _method_page(known[name], known) if name in known else MethodPage() for name in (*names, *parents)}
 

@@ -32,7 +32,9 @@ def render_markdown(
         untested = [each.sentence for each in across if each.found is None]
         parts += [_list(untested)] if untested else []
     if reported is not None:
-        parts += ["## Reported beside ours", *_reported(reported)]
+        rows = [[markdown_text(part) for part in (pair.block, *pair.texts)] for pair in reported]
+        table = [_grid(["block", "method", "measure", "reported", "ours"], rows, left=3)] if rows else []
+        parts += ["## Reported beside ours", *table, _list(reported_notes(reported))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,13 +71,6 @@ def _across(each: Across, *, figures: bool) -> Iterable[str]:
         yield f"![Critical-difference diagram: methods joined by a bar are not separable](<{each.name}.svg>)"
     if each.notes:
         yield _list(each.notes)
-
-
-def _reported(found: Sequence[ReportedComparison]) -> Iterable[str]:
-    if found:
-        rows = [[markdown_text(part) for part in (pair.block, *pair.texts)] for pair in found]
-        yield _grid(["block", "method", "measure", "reported", "ours"], rows, left=3)
-    yield _list(reported_notes(found))
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
