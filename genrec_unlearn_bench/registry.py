@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -169,9 +170,7 @@ def _first_line(node: ast.ClassDef | ast.Module) -> str:
 
 
 def _package_entries() -> list[Entry]:
-    spec = importlib.util.find_spec(METHOD_PACKAGE)
-    folders = (spec.submodule_search_locations if spec else None) or ()
-    paths = [path for folder in folders for path in sorted(Path(folder).glob("[!_]*.py"))]
+    paths = sorted(Path(str(resources.files(METHOD_PACKAGE))).glob("[!_]*.py"))
     return [_read_entry(path, None, origin="package", module=f"{METHOD_PACKAGE}.{path.stem}") for path in paths]
 
 

@@ -60,6 +60,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted_methods", raising=False)
     monkeypatch.setattr(registry, "METHOD_PACKAGE", "planted_methods")
     return folder
 

@@ -64,12 +64,8 @@ def new_method(name: str, *, folder: Path | None = None, root: Path | None = Non
 
 def clone_root() -> Path | None:
     """The repository of this package if it is a clone with its tests."""
-    spec = importlib.util.find_spec(METHOD_PACKAGE)
-    for place in (spec.submodule_search_locations if spec else None) or ():
-        root = Path(place).parent
-        if (root / "pyproject.toml").is_file() and (root / "tests" / "methods").is_dir():
-            return root
-    return None
+    root = Path(str(resources.files(METHOD_PACKAGE))).parent
+    return root if (root / "pyproject.toml").is_file() and (root / "tests" / "methods").is_dir() else None
 
 
 def _check_name(name: str, module: str, *, in_tree: bool) -> None:
