@@ -83,20 +83,15 @@ def run_resolved(resolved: ResolvedRequest, context: StageContext) -> results.Fi
         return done
     inputs = Inputs(result, context)
     with determinism(resolved.threads):
-        _check_task(resolved, inputs)
+        # Refused before any training: a choice for a task that changed, and more requests than can be made of it.
+        if resolved.source.choice is not None:
+            check_task(resolved.source.choice, inputs["task"].manifest.digest, path=Path(resolved.source.where))
+        if resolved.request.requests > 1:
+            prepared = prepare_task(inputs, resolved)
+            divide(prepared.split, prepared.dataset.items, resolved.request.requests)
         for stage in result.inputs.values():
             materialise(stage, context)
         return _conclude(resolved, inputs)
-
-
-def _check_task(resolved: ResolvedRequest, inputs: Inputs) -> None:
-    """Raises before any training: ProtocolMismatch where the method was tuned when the task resolved to something else,
-    UsageError where the forget set cannot be divided into so many requests."""
-    if resolved.source.choice is not None:
-        check_task(resolved.source.choice, inputs["task"].manifest.digest, path=Path(resolved.source.where))
-    if resolved.request.requests > 1:
-        prepared = prepare_task(inputs, resolved)
-        divide(prepared.split, prepared.dataset.items, resolved.request.requests)
 
 
 def _conclude(resolved: ResolvedRequest, inputs: Inputs) -> results.FinishedRun:

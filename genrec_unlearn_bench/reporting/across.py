@@ -104,7 +104,11 @@ def _compare(
         sentence = f"{measure.title}: {len(labels)} methods were measured in all {len(used)} blocks; ranks need three."
     else:
         test = friedman([[found[label] for label in labels] for found in used])
-        standings = _standings(test, labels, protocol.alpha)
+        order = sorted(range(len(labels)), key=lambda i: (float(test.mean_ranks[i]), labels[i]))
+        letters = tie_groups(np.asarray(test.posthoc <= protocol.alpha)[np.ix_(order, order)])
+        standings = tuple(
+            Standing(labels[i], float(test.mean_ranks[i]), each) for i, each in zip(order, letters, strict=True)
+        )
         differ = "the methods differ" if test.p <= protocol.alpha else "no difference between the methods is shown"
         sentence = (
             f"Friedman over {len(used)} blocks and {len(labels)} methods: χ² = {test.statistic:.2f}, "
@@ -130,12 +134,3 @@ def _scores(block: BlockAnalysis, measure: Measure) -> Mapping[str, float]:
     cells = {label: block.cells[label, measure] for label in rows if (label, measure) in block.cells}
     scores = {label: measure.score(cell.mean) for label, cell in cells.items() if cell.mean is not None}
     return {label: score for label, score in scores.items() if not isnan(score)}
-
-
-def _standings(found: Friedman, labels: Sequence[str], alpha: float) -> tuple[Standing, ...]:
-    order = sorted(range(len(labels)), key=lambda i: (float(found.mean_ranks[i]), labels[i]))
-    separable = np.asarray(found.posthoc <= alpha)[np.ix_(order, order)]
-    groups = tie_groups(separable)
-    return tuple(
-        Standing(labels[i], float(found.mean_ranks[i]), letters) for i, letters in zip(order, groups, strict=True)
-    )
