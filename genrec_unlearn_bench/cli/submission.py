@@ -196,7 +196,7 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
 
 
 def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sandbox: bool) -> DemoRun:
-    from genrec_unlearn_bench.reproduce.repeat import Isolation, repeat_record
+    from genrec_unlearn_bench.reproduce.repeat import repeat_record
     from genrec_unlearn_bench.submissions.record_checks import demo_results
     from genrec_unlearn_bench.submissions.verification import DemoRun
 
@@ -205,7 +205,6 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
         raise UsageError("there is no demo cell to run again", where=str(bundle.root), hint="use --no-demo")
     record, file = results[0].record, bundle.root / "method.py"
     submitted = record.cell.method not in methods() and file.is_file()
-    isolated: Isolation | None = ("sandbox" if sandbox else "process") if submitted else None
     with progressing() as progress:
         done = repeat_record(
             record,
@@ -213,7 +212,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
             cache_dir=options.cache_root(cache_dir),
             threads=threads,
             progress=progress,
-            isolated=isolated,
+            sandboxed=sandbox if submitted else None,
         )
     differences = [
         f"{row.metric} ({row.group.value}, beam {row.beam}): {row.then} submitted, {row.now} now"
@@ -224,7 +223,7 @@ def _run_demo(bundle: Bundle, cache_dir: Path | None, threads: int | None, *, sa
         place=results[0].place,
         matches=done.matches,
         differences=tuple(differences[:20]),
-        sandboxed=isolated != "process",
+        sandboxed=sandbox or not submitted,
         time_fault=done.time_fault,
     )
 

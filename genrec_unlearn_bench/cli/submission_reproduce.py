@@ -133,7 +133,7 @@ def _repeat(path: Path, cache_dir: Path | None, settings: dict[str, Any], *, san
     record = read_record(folder)
     submission = next((one for one in folder.resolve().parents if (one / SPEC).is_file()), None)
     if submission is not None and (submission / METHOD_FILE).is_file():
-        settings = {"method": str(submission / METHOD_FILE), "isolated": "sandbox" if sandbox else "process"} | {
+        settings = {"method": str(submission / METHOD_FILE), "sandboxed": sandbox} | {
             name: value for name, value in settings.items() if value is not None
         }
     with progressing() as progress:

@@ -200,9 +200,6 @@ def _allowed(value: MetricValue) -> float | None:
 ROW = frozenset({"unlearned", "evaluation", "stream", "u-lira-metrics"})
 """Stages that are recomputed for a method's row; a reference row's own stage carries its name."""
 
-Isolation = Literal["sandbox", "process"]
-"""How a method that is not trusted is run: in a sandbox, or in a process of its own with this user's rights."""
-
 SHORTEST_LIMIT, PATIENCE = 1800.0, 30.0
 """Seconds after which an isolated method is ended: so many, and so many times what its record says it took."""
 
@@ -222,14 +219,14 @@ class _RedoingStore(StageStore):
 
 
 def repeat_record(
-    record: RunRecord, *, cache_dir: Path, progress: Progress, isolated: Isolation | None = None, **settings: Any
+    record: RunRecord, *, cache_dir: Path, progress: Progress, sandboxed: bool | None = None, **settings: Any
 ) -> Repetition:
     """Run the cell of a record again and compare the outcome with it.
 
     Args:
         cache_dir: Stages the row is built on are read from here where they are there, and kept here where not.
-        isolated: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
-            without one; None trusts the method's code as one's own.
+        sandboxed: For a submitted method: run it in a process of its own, before any oracle is there, in a sandbox or
+            with this user's rights; None trusts the method's code as one's own.
         settings: Where the method, the data and the encoder lie, threads and device, as of ``request_of``.
 
     Raises ProtocolMismatch for a record of another protocol, UsageError where the data, method, task, encoder or device
@@ -244,11 +241,11 @@ def repeat_record(
         store = _RedoingStore(cache_dir, progress, _own(record), Path(place) / "cache")
         where = f"the record {record.key[:10]}, method_config"
         source = ConfigSource(record.cell.ruleset, record.method_config, where)
-        if isolated is None:
+        if sandboxed is None:
             done = run_cell(request, store, progress, source=source)
         else:
             limit = SHORTEST_LIMIT + PATIENCE * record.cost.unlearn_seconds
-            done = run_isolated(request, source, store, progress, sandboxed=isolated == "sandbox", seconds=limit)
+            done = run_isolated(request, source, store, progress, sandboxed=sandboxed, seconds=limit)
     return compare(record, done.record)
 
 

@@ -65,7 +65,7 @@ def test_a_submission_that_is_reproduced(home: Path, folder: Path, demo: dict[st
     assert demo["record"].cell.task == "demo-brand"
     assert demo["record"].cell.seed == 0
     assert demo["method"] == str(folder / "method.py")
-    assert demo["isolated"] == "sandbox"
+    assert demo["sandboxed"] is True
     written = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
     assert written["badge"] == "reproduced"
     assert written["demo"]["matches"]
@@ -78,7 +78,7 @@ def test_a_submission_that_is_reproduced(home: Path, folder: Path, demo: dict[st
 def test_a_re_run_without_a_sandbox_says_so(home: Path, folder: Path, demo: dict[str, Any]) -> None:
     done = invoke(home, folder, "--no-sandbox", "--write", "--json")
     assert done.exit_code == 0, done.output
-    assert demo["isolated"] == "process"
+    assert demo["sandboxed"] is False
     assert json.loads((folder / "verification.json").read_text(encoding="utf-8"))["demo"]["sandboxed"] is False
     assert "1 of 4 cells, re-run without a sandbox" in invoke(home, folder, "--no-sandbox").stdout
 
@@ -94,10 +94,10 @@ def test_a_time_that_the_re_run_does_not_bear_out_is_flagged(home: Path, folder:
 
 def test_any_cell_of_a_submission_is_repeated_with_its_own_file(folder: Path, demo: dict[str, Any]) -> None:
     place = next((folder / "results" / "industrial-brand").rglob("result.json")).parent
-    for words, isolated in (([], "sandbox"), (["--no-sandbox"], "process")):
+    for words, sandboxed in (([], True), (["--no-sandbox"], False)):
         done = CliRunner().invoke(app, ["submission", "reproduce", str(place), *words])
         assert done.exit_code == 0, done.output
-        assert demo["isolated"] == isolated
+        assert demo["sandboxed"] is sandboxed
         assert demo["method"] == str(folder.resolve() / "method.py")
 
 

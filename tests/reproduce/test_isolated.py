@@ -10,9 +10,13 @@ import pytest
 
 from genrec_unlearn_bench.errors import BenchError, UsageError
 from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.request import RunRequest
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource
+from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce import isolated as isolation
-from genrec_unlearn_bench.reproduce.isolated import run_apart, sandbox_fault
-from genrec_unlearn_bench.reproduce.repeat import Isolation, Repetition, repeat_record
+from genrec_unlearn_bench.reproduce.isolated import run_apart, run_isolated, sandbox_fault
+from genrec_unlearn_bench.reproduce.repeat import Repetition, repeat_record
+from genrec_unlearn_bench.store.store import StageStore
 from tests.pipeline.conftest import Bench, Told
 from tests.reproduce.test_repeat import OWN
 
@@ -68,8 +72,9 @@ open(f"{out}/found", "w").write(" ".join(found + [name for name in os.environ if
 """
 
 
-def again(record: RunRecord, bench: Bench, method: Path, isolated: Isolation) -> Repetition:
-    return repeat_record(record, method=str(method), cache_dir=bench.root / "cache", progress=Told(), isolated=isolated)
+def again(record: RunRecord, bench: Bench, method: Path, *, sandboxed: bool) -> Repetition:
+    place, cache = str(method), bench.root / "cache"
+    return repeat_record(record, method=place, cache_dir=cache, progress=Told(), sandboxed=sandboxed)
 
 
 @pytest.mark.slow
@@ -111,22 +116,24 @@ def test_what_is_left_running_inside_ends_with_the_method(tmp_path: Path) -> Non
 
 def test_without_bubblewrap_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "sandbox_fault", lambda: "bubblewrap (bwrap, for Linux) is not installed")
+    request, store = RunRequest(task="demo-brand", method="filter"), StageStore(tmp_path / "cache")
     with pytest.raises(UsageError, match="no sandbox to run a submitted method in") as refusal:
-        run_apart("raise SystemExit(3)", tmp_path, tmp_path, sandboxed=True, seconds=9)
+        run_isolated(request, ConfigSource(), store, Progress(), sandboxed=True, seconds=9)
+    assert not (tmp_path / "cache").exists()
     assert "--no-sandbox" in (refusal.value.hint or "")
     with pytest.raises(BenchError, match="exit code 3"):
         run_apart("raise SystemExit(3)", tmp_path, tmp_path, sandboxed=False, seconds=9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("isolated", ["sandbox", "process"])
-def test_an_honest_method_gives_the_same_bits(trained: Bench, tmp_path: Path, isolated: Isolation) -> None:
-    if isolated == "sandbox" and sandbox_fault():
+@pytest.mark.parametrize("sandboxed", [True, False])
+def test_an_honest_method_gives_the_same_bits(trained: Bench, tmp_path: Path, sandboxed: bool) -> None:
+    if sandboxed and sandbox_fault():
         pytest.skip("no sandbox here")
     path = tmp_path / "mine.py"
     path.write_text(OWN)
     record = trained.run(f"{path}:Mine").record
-    done = again(record, trained, path, isolated)
+    done = again(record, trained, path, sandboxed=sandboxed)
     assert done.matches
     assert done.now.key == record.key
     assert set(done.counts) == {"identical"}
@@ -144,7 +151,7 @@ def test_a_method_that_serves_the_retrained_model_is_not_reproduced(trained: Ben
     gaps = [value.value for value in record.metrics if value.metric.startswith("gap.hr")]
     assert gaps
     assert all(gap == 0 for gap in gaps)
-    done = again(record, trained, path, "sandbox")
+    done = again(record, trained, path, sandboxed=True)
     assert not done.matches
     assert "found" not in done.now.report
 
@@ -165,7 +172,7 @@ def test_stages_that_are_not_the_methods_own_are_not_taken_over(trained: Bench, 
         return model
 """
     path.write_text(OWN.replace("        return model\n", forging.lstrip("\n")))
-    done = again(record, trained, path, "sandbox")
+    done = again(record, trained, path, sandboxed=True)
     assert set(done.counts) == {"identical"}
 
 
@@ -187,5 +194,5 @@ def test_a_link_in_place_of_the_model_is_not_followed(trained: Bench, tmp_path: 
 """
     path.write_text(OWN.replace("        return model\n", linking.lstrip("\n")))
     with pytest.raises(BenchError, match="something that is no plain file"):
-        again(record, trained, path, "sandbox")
+        again(record, trained, path, sandboxed=True)
     assert os.path.lexists(stolen)

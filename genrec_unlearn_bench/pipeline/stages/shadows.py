@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genrec_unlearn_bench.backbones.backbone import TrainingData
 from genrec_unlearn_bench.backbones.recommender import Recommender
@@ -66,7 +65,10 @@ def shadow_stage(resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Sta
 def _confidence_stage(
     resolved: ResolvedRequest, data: Mapping[str, Stage], sids: Stage, original: Stage, number: int
 ) -> Stage:
-    """Train and unlearn one shadow, and take its confidences [T] in the examples."""
+    """Train and unlearn one shadow, and take its logit-scaled confidences [T] in the examples.
+
+    NaN where its weights are not finite.
+    """
     shadow = {"of_seed": resolved.seed, "count": resolved.request.shadows, "number": number}
     own = resolved.of_seed(derive(resolved.seed, "shadow", number))
 
@@ -92,7 +94,13 @@ def _confidence_stage(
 
     def compute(context: StageContext, inputs: Inputs, folder: Path) -> None:
         examples = _examples(prepare_task(inputs, resolved), resolved.seed)
-        np.save(folder / _CONFIDENCES, _confidences(inputs, examples), allow_pickle=False)
+        recommender, found = generative(inputs.model("model")), np.full(len(examples), np.nan)
+        if not first_not_finite(recommender):
+            # Histories as the run trained on them, the same for every shadow.
+            limit = None if recommender.serving.ignored is not None else recommender.history_limit
+            logs = recommender.target_log_probs(examples.histories(limit), examples.targets).double().sum(1)
+            found = confidence(logs.numpy())
+        np.save(folder / _CONFIDENCES, found, allow_pickle=False)
 
     return Stage(
         STAGE,
@@ -104,17 +112,6 @@ def _confidence_stage(
         seed=resolved.seed,
         label=f"{STAGE}: shadow {number}",
     )
-
-
-def _confidences(inputs: Inputs, examples: Examples) -> NDArray[np.float64]:
-    """[T] logit-scaled confidence of one shadow in each example; NaN where its weights are not finite."""
-    recommender = generative(inputs.model("model"))
-    if first_not_finite(recommender):
-        return np.full(len(examples), np.nan)
-    # Histories as the run trained on them, the same for every shadow.
-    histories = examples.histories(None if recommender.serving.ignored is not None else recommender.history_limit)
-    logs = recommender.target_log_probs(histories, examples.targets).double().sum(1)
-    return confidence(logs.numpy())
 
 
 def _examples(prepared: PreparedTask, seed: int) -> Examples:
