@@ -100,7 +100,13 @@ def find_method(text: str) -> Entry:
         if text not in known:
             raise UnknownName("method", text, known)
         return known[text]
-    entry = _file_entry(text)
+    # A path without ":Class" means the only method in the file.
+    place, _, class_name = (text, "", None) if text.endswith(".py") else text.rpartition(":")
+    if not Path(place).is_file():
+        hint = "--method takes a name or path/to/file.py:ClassName"
+        raise UsageError(f"there is no method file {place!r}", hint=hint)
+    path = Path(place).resolve()
+    entry = _read_entry(path, class_name, origin="file", module=str(path))
     other = known.get(entry.name, entry)
     # The path of an installed method means that method.
     if other is not entry and (other.source is None or other.source.resolve() != entry.source):
@@ -199,16 +205,6 @@ def variants_of(entry: Entry) -> list[Entry]:
         summary = f"{entry.name} with {', '.join(f'{key}={value}' for key, value in fields.items())}"
         variants.append(replace(entry, name=name, summary=summary, variant_of=entry.name, fields=fields))
     return variants
-
-
-def _file_entry(text: str) -> Entry:
-    place, _, class_name = text.rpartition(":")
-    # A path without ":Class" means the only method in the file.
-    path, wanted = (Path(text), None) if text.endswith(".py") else (Path(place), class_name)
-    if not path.is_file():
-        hint = "--method takes a name or path/to/file.py:ClassName"
-        raise UsageError(f"there is no method file {str(path)!r}", hint=hint)
-    return _read_entry(path.resolve(), wanted, origin="file", module=str(path.resolve()))
 
 
 def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "file"], module: str) -> Entry:

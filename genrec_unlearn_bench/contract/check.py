@@ -14,7 +14,6 @@ from typing import Any
 
 from genrec_unlearn_bench.backbones import backbones, load_backbone
 from genrec_unlearn_bench.backbones.config import Scale
-from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.contract import rules
 from genrec_unlearn_bench.contract.calls import MethodCall, call_method
@@ -27,6 +26,7 @@ from genrec_unlearn_bench.pipeline.request import RunRequest
 from genrec_unlearn_bench.pipeline.resolve import ResolvedRequest, resolve
 from genrec_unlearn_bench.pipeline.stage import Inputs, SessionCache, Stage, StageContext
 from genrec_unlearn_bench.pipeline.stages.data import prepare_task
+from genrec_unlearn_bench.pipeline.stages.unlearn import generative
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.registry import Entry, find_method
 from genrec_unlearn_bench.store.store import StageStore
@@ -173,12 +173,9 @@ class _DemoCheck:
         context = StageContext(self.store, self.progress, self.cache)
         data, _, original, _ = recommender_stages(resolved, self.progress)
         inputs = Inputs(Stage("check", 1, inputs={**data, "original": original}), context)
-        recommender = inputs["original"]
-        if not isinstance(recommender, Recommender):
-            raise BenchError(f"the backbone {backbone!r} gives no generative recommender")
         return call_method(
             lambda: again or self.method(config),
-            recommender,
+            generative(inputs["original"]),
             prepare_task(inputs, resolved, holdout=False),
             source=self.entry.source,
             repeated=again is not None,

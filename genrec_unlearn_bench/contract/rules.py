@@ -121,16 +121,13 @@ def file_rules(entry: registry.Entry) -> Iterator[RuleResult]:
     if not 0 < len(summary) <= SUMMARY_LENGTH:
         faults.append(f"{node.name} has no docstring, or its first line is longer than {SUMMARY_LENGTH} characters")
     yield checked("documentation", faults, summary)
-    yield checked("imports", _forbidden_imports(tree, path.name))
-
-
-def _forbidden_imports(tree: ast.Module, file: str) -> list[str]:
-    return [
-        f"{file}:{getattr(node, 'lineno', 0)} imports {name}, which methods may not see"
+    forbidden = [
+        f"{path.name}:{getattr(node, 'lineno', 0)} imports {name}, which methods may not see"
         for node in ast.walk(tree)
         for name in registry.imported_modules(node)
         if name.startswith(PACKAGE) and not registry.is_method_import(name)
     ]
+    yield checked("imports", forbidden)
 
 
 def import_rule(entry: registry.Entry) -> tuple[Method | None, RuleResult]:
