@@ -6,13 +6,13 @@ backbones sections.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
+from genrec_unlearn_bench.config import read_json
+from genrec_unlearn_bench.data.forget import TaskManifest
 from genrec_unlearn_bench.data.tasks import DEFAULT_CONCEPTS, tasks
 from genrec_unlearn_bench.evaluation.metric import MetricSpec
 from genrec_unlearn_bench.pipeline.results import MANIFEST
@@ -187,11 +187,8 @@ def _kind(block: Block) -> str:
         return _shipped()[task].concept.kind
     if ending in DEFAULT_CONCEPTS:
         return ending
-    for result in (result for row in block.rows for result in row.results.values()):
-        with suppress(OSError, ValueError, AttributeError):
-            content = json.loads((result.folder / MANIFEST).read_bytes())
-            return str(content.get("kind", ""))
-    return ""
+    runs = (result for row in block.rows for result in row.results.values())
+    return next((found.kind for run in runs if (found := read_json(TaskManifest, run.folder / MANIFEST))), "")
 
 
 def _present(blocks: Iterable[Block]) -> tuple[Measure, ...]:
