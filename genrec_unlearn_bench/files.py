@@ -89,20 +89,26 @@ def atomic_folder(target: Path, option: str, *, replace: bool = False) -> Iterat
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def atomic_text(target: Path, text: str, option: str) -> None:
-    atomic_bytes(target, text.encode("utf-8"), option)
+def atomic_text(target: Path, text: str, option: str, *, synced: bool = True) -> None:
+    atomic_bytes(target, text.encode("utf-8"), option, synced=synced)
 
 
-def atomic_bytes(target: Path, content: bytes, option: str) -> None:
-    """Write a file through a hidden draft beside it, so that it is the old one or the new one. Raises StorageError."""
+def atomic_bytes(target: Path, content: bytes, option: str, *, synced: bool = True) -> None:
+    """Write a file through a hidden draft beside it, so that it is the old one or the new one. Raises StorageError.
+
+    Args:
+        synced: Whether that holds after a power cut as well.
+    """
     draft = target.parent / f"{draft_prefix(target)}{uuid.uuid4().hex[:8]}"
     try:
         with guarded(target, option):
             target.parent.mkdir(parents=True, exist_ok=True)
             draft.write_bytes(content)
-            sync(draft)
+            if synced:
+                sync(draft)
             draft.replace(target)
-            sync(target.parent)
+            if synced:
+                sync(target.parent)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -201,13 +200,8 @@ class SweepFolder:
 
     def write(self, state: JobState) -> None:
         """Replace the state of a job: readers see the old file or the new one. Raises StorageError."""
-        path = self.state_file(state.job)
-        draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}")
-        with guarded(path, OPTION):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Not forced to the disk: after a power cut nothing runs, and what is done follows from the store.
-            draft.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            draft.replace(path)
+        # Not forced to the disk: after a power cut nothing runs, and what is done follows from the store.
+        atomic_text(self.state_file(state.job), state.model_dump_json(indent=1) + "\n", OPTION, synced=False)
 
     @contextmanager
     def claiming(self) -> Iterator[None]:

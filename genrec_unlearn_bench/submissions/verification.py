@@ -5,7 +5,6 @@ Nothing of a submission is executed here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -153,8 +152,7 @@ def _faults(name: str, found: Iterable[Finding]) -> list[Fault]:
 
 def write_verification(folder: Path, verification: Verification) -> Path:
     """Write it into the submission's folder. Raises StorageError."""
-    text = json.dumps(verification.model_dump(mode="json"), indent=2, ensure_ascii=False, allow_nan=False)
-    atomic_text(folder / VERIFICATION, f"{text}\n", "--write")
+    atomic_text(folder / VERIFICATION, verification.model_dump_json(indent=2) + "\n", "--write")
     return folder / VERIFICATION
 
 
