@@ -187,10 +187,11 @@ def examples(
     form, *others = options.chosen_formats("json" if as_json else format_, out, ("terminal", "html", "json"))
     if others:
         raise UsageError("examples are written in one format at a time", hint="make one call for each")
+    from genrec_unlearn_bench.evaluation.ranking import TEST_GROUPS
     from genrec_unlearn_bench.reporting.examples import page, runs
     from genrec_unlearn_bench.reporting.measure import check_beam
 
-    sides = runs.SIDES if group is None else (Group(one_of("group", group, runs.SIDES)),)
+    sides = TEST_GROUPS if group is None else (Group(one_of("group", group, TEST_GROUPS)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
     wanted = options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite)
     chosen = runs.choose_runs(found.board({**wanted, "requests": 1}), found.protocol, methods=named(method), seed=seed)

@@ -134,7 +134,7 @@ def _kind_of(name: str, kind: str | None, data_dir: Path | None) -> str:
 
 
 def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
-    from genrec_unlearn_bench.pipeline.stage import StageContext, materialise
+    from genrec_unlearn_bench.pipeline.stage import StageContext
     from genrec_unlearn_bench.pipeline.stages.data import dataset_stage, task_stage
 
     spec = find_task(name, data_dir)
@@ -146,7 +146,6 @@ def _task(name: str, data_dir: Path | None, cache_dir: Path | None) -> Output:
         with open_store(cache_dir) as (store, progress):
             context = StageContext(store, progress)
             task = task_stage(spec, dataset_stage(source, data_dir, progress))
-            materialise(task, context)
             manifest = context.load(task).manifest.model_dump(mode="json")
         counted = {field: len(manifest[field]) for field in ("forget_items", "forget_interactions")}
         sheets = describe({**manifest, **counted})

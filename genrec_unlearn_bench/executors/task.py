@@ -6,7 +6,6 @@ job of several GPUs: the first keeps log, state and result, the others compute a
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import re
@@ -32,6 +31,7 @@ from genrec_unlearn_bench.grid.state import OPTION, STOPPED, JobState, State, Sw
 from genrec_unlearn_bench.pipeline.error_mapping import is_out_of_memory, to_user_error
 from genrec_unlearn_bench.pipeline.stage import Stage, StageContext, materialise, topological
 from genrec_unlearn_bench.progress import Progress, launched, process_index
+from genrec_unlearn_bench.registry import imported
 from genrec_unlearn_bench.store.store import StageStore
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _work(given: Assignment, folder: SweepFolder, progress: Progress, store: Sta
     # Sums depend on the number of threads in their last bits, so it is the same under every executor.
     threads = job.request.threads or job.resources.cores
     own = job.model_copy(update={"request": job.request.model_copy(update={"threads": threads})})
-    module, _, name = given.work.partition(":")
-    work = getattr(importlib.import_module(module), name) if module else run_job
+    work = imported(given.work) if given.work else run_job
     with followed as reporting:
         result: WorkResult = work(own, store, reporting)
     return result

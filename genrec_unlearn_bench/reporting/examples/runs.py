@@ -20,7 +20,7 @@ from genrec_unlearn_bench.data.forget import ConceptKind, TaskManifest
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.lists import list_change
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH
+from genrec_unlearn_bench.evaluation.ranking import LIST_LENGTH, TEST_GROUPS
 from genrec_unlearn_bench.pipeline.list_lookup import RunLists, find_dataset_of, find_lists
 from genrec_unlearn_bench.pipeline.results import MANIFEST, read_record
 from genrec_unlearn_bench.reporting.board import Block, Board, Row
@@ -28,8 +28,6 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.selection import chosen
 from genrec_unlearn_bench.store.store import StageStore
-
-SIDES = (Group.FORGET, Group.RETAIN)
 
 
 def choose_runs(
@@ -132,7 +130,7 @@ def load_task_runs(title: str, chosen: Mapping[str, Result], store: StageStore) 
     for label, found in runs[1:]:
         same = (
             np.array_equal(of(first, group), of(found, group))
-            for group in SIDES
+            for group in TEST_GROUPS
             for of in (RunLists.users, RunLists.targets)
         )
         if not all(same):
