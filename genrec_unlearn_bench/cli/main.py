@@ -14,7 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from genrec_unlearn_bench import __version__
 from genrec_unlearn_bench.cli.command import as_command
-from genrec_unlearn_bench.errors import UsageError
 
 ABOUT = "Can a generative recommender forget a brand, a price band, an item or some interactions, and at what cost?"
 
@@ -101,17 +100,10 @@ def _epilog(words: str) -> str:
 
 
 class Bench(TyperGroup):
-    """Lists the verbs in the table's order, and answers to a verb without its group."""
+    """Lists the verbs in the table's order."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(dict.fromkeys(words.split()[0] for words in VERBS))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        now = [words for words in VERBS if words.rpartition(" ")[2] == args[0]]
-        if args[0] not in self.commands and now:
-            typer.echo(f"error: bench {args[0]} is now bench {' or bench '.join(now)}", err=True)
-            raise typer.Exit(UsageError.exit_code)
-        return super().resolve_command(ctx, args)
 
 
 RARE = {

@@ -102,20 +102,6 @@ def test_every_example_is_of_a_verb() -> None:
     assert all(any(line.startswith(f"bench {words} ") for words in VERBS) for line in calls)
 
 
-OLD = {
-    "sids": "data sids",
-    "plan": "grid plan",
-    "claims": "results claims",
-}
-OLD |= {"new": "method new or bench submission new", "verify": "submission verify or bench cache verify"}
-
-
-@pytest.mark.parametrize(("old", "new"), OLD.items())
-def test_a_verb_without_its_group_answers_with_it(old: str, new: str) -> None:
-    done = CliRunner().invoke(app, [old, "anything"])
-    assert (done.exit_code, done.stderr) == (2, f"error: bench {old} is now bench {new}\n")
-
-
 def test_seeds_may_have_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
