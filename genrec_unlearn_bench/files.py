@@ -114,6 +114,15 @@ def atomic_bytes(target: Path, content: bytes, option: str, *, synced: bool = Tr
             draft.unlink(missing_ok=True)
 
 
+def find_files(root: Path, name: str) -> list[Path]:
+    """Every file of a name below a folder, sorted; hidden folders (drafts) and what vanishes meanwhile are left out."""
+    found = []
+    for place, folders, files in os.walk(root):
+        folders[:] = [folder for folder in folders if not folder.startswith(".")]
+        found += [Path(place, name)] if name in files else []
+    return sorted(found, key=Path.as_posix)
+
+
 def draft_prefix(target: Path) -> str:
     """How the temporary folders of a target are named; hidden, so that nobody takes them for results."""
     return f".draft-{target.name[:24]}-"

@@ -16,7 +16,8 @@ from genrec_unlearn_bench.cli.command import Output, card, sheet
 from genrec_unlearn_bench.data.catalogue import datasets
 from genrec_unlearn_bench.data.locate import is_local
 from genrec_unlearn_bench.errors import BenchError, UsageError
-from genrec_unlearn_bench.progress_display import progressing
+from genrec_unlearn_bench.progress_display import format_bytes, progressing
+from genrec_unlearn_bench.store.inventory import folder_size
 
 Findings = Iterator[tuple[str, str, str]]
 """Subject, state (``ok``, ``note`` or ``fault``) and a text about one thing that runs need."""
@@ -106,8 +107,7 @@ def _machine() -> Findings:
 def _storage(cache: Path) -> Findings:
     place = next((folder for folder in (cache, *cache.parents) if folder.is_dir()), Path("/"))
     free = shutil.disk_usage(place).free / (1 << 30)
-    used = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file()) / (1 << 20)
-    yield "cache", "ok", f"{cache}: {used:.0f} MiB"
+    yield "cache", "ok", f"{cache}: {format_bytes(folder_size(cache))}"
     yield "free disk", "ok" if free > 2 else "fault", f"{free:.1f} GiB beside the cache"
     if quarantine := list((cache / "quarantine").glob("*")):
         says = f"{len(quarantine)} damaged stages in {cache / 'quarantine'}; check the disk, then remove them"

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from genrec_unlearn_bench.config import first_fault
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.files import find_files
 from genrec_unlearn_bench.pipeline.record import Environment, RunRecord
 from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS, UNLEARN_SECONDS, Measure
@@ -120,13 +121,6 @@ def scale_rank(scale: str) -> int:
     return SCALES.index(scale) if scale in SCALES else -1
 
 
-def find_records(root: Path) -> list[Path]:
-    """Every ``result.json`` below a folder, sorted by path; hidden folders (drafts) are passed over."""
-    found = {path.relative_to(root): path for path in root.rglob(RECORD)}
-    shown = (place for place in found if not any(part.startswith(".") for part in place.parts))
-    return [found[place] for place in sorted(shown, key=Path.as_posix)]
-
-
 def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bool = False) -> Loaded:
     """Read every record below some folders.
 
@@ -141,7 +135,7 @@ def load_results(roots: Sequence[Path], *, source: Source = OWN, skip_broken: bo
             raise DataMissing(
                 f"there is no folder {str(root)!r}", hint="give the folder that bench run wrote to (--results-dir)"
             )
-        for path in find_records(root):
+        for path in find_files(root, RECORD):
             try:
                 record = RunRecord.model_validate_json(path.read_bytes())
                 results.append(result_of(record, folder=path.parent, root=root, source=source))

@@ -7,7 +7,9 @@ behind. Everything is removed while holding its lock, so nothing that a running 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genrec_unlearn_bench.errors import BenchError, CorruptArtefact, DataMissing, StorageError
-from genrec_unlearn_bench.files import draft_prefix
+from genrec_unlearn_bench.files import draft_prefix, find_files
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.store.manifest import StageManifest, read_manifest, verified
 from genrec_unlearn_bench.store.store import STAGES, StageStore, stage_folders, try_lock
@@ -65,11 +67,15 @@ def entries(root: Path) -> Iterator[Entry]:
 
 def folder_size(folder: Path) -> int:
     """Bytes of all files below a folder."""
-    total = 0
-    for path in folder.rglob("*"):
+    return sum(status.st_size for status in _inside(folder) if stat.S_ISREG(status.st_mode))
+
+
+def _inside(folder: Path) -> Iterator[os.stat_result]:
+    """Status of a folder and of all below it; what vanishes meanwhile is left out (``rglob`` would fail)."""
+    below = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    for path in (folder, *below):
         with suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+            yield path.stat()
 
 
 def list_store(root: Path) -> list[dict[str, Any]]:
@@ -184,11 +190,7 @@ def leftovers(root: Path) -> Iterator[Removable]:
 
 
 def _untouched(path: Path, seconds: float) -> bool:
-    latest = 0.0
-    for one in (path, *path.rglob("*")):
-        with suppress(OSError):
-            latest = max(latest, one.stat().st_mtime)
-    return time.time() - latest > seconds
+    return time.time() - max((status.st_mtime for status in _inside(path)), default=0.0) > seconds
 
 
 def remove(one: Removable) -> bool:
@@ -214,7 +216,7 @@ def keys_of_results(folders: Iterable[Path]) -> frozenset[str]:
     results, as a mistyped name must not free everything, and CorruptArtefact for a record that cannot be read."""
     keys: set[str] = set()
     for folder in folders:
-        paths = list(folder.rglob(_RECORD))
+        paths = find_files(folder, _RECORD)
         if not paths:
             raise DataMissing(
                 "there is no result, so nothing would be kept for it",

@@ -19,7 +19,7 @@ import numpy as np
 
 from genrec_unlearn_bench.config import one_of
 from genrec_unlearn_bench.evaluation.per_user import COLUMNS, read_per_user
-from genrec_unlearn_bench.files import atomic_folder
+from genrec_unlearn_bench.files import atomic_folder, find_files
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.results import (
     MANIFEST,
@@ -197,7 +197,7 @@ def publish_results(results: Path, target: Path, *, withhold: Iterable[str] = ()
     Those in published form, which have no manifest, are passed over. Raises CorruptArtefact for an unreadable record.
     """
     published = []
-    for folder in (path.parent for path in sorted(results.rglob(MANIFEST)) if (path.parent / RECORD).is_file()):
+    for folder in (path.parent for path in find_files(results, MANIFEST) if (path.parent / RECORD).is_file()):
         published.append(publish_result(folder, read_record(folder), target, withhold=withhold))
         publish_manifest(folder, published[-1].cell.task, target / MANIFESTS)
     return published

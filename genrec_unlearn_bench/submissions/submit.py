@@ -16,11 +16,10 @@ from typing import Any
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import parse
 from genrec_unlearn_bench.errors import BenchError, ConfigError, UsageError
-from genrec_unlearn_bench.files import atomic_folder, file_digest
+from genrec_unlearn_bench.files import atomic_folder, file_digest, find_files
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.results import read_record
+from genrec_unlearn_bench.pipeline.results import RECORD, read_record
 from genrec_unlearn_bench.registry import Entry, find_method, source_digest
-from genrec_unlearn_bench.reporting.results import find_records
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.publish import MANIFESTS, publish_manifest, publish_result
 from genrec_unlearn_bench.submissions.record_checks import demo_tasks
@@ -116,7 +115,7 @@ def _results(
 ) -> tuple[list[tuple[Path, RunRecord]], int]:
     """Folders and records of this version of the method's file, and the number of results of other versions."""
     every = []
-    for path in find_records(results_dir) if results_dir.is_dir() else ():
+    for path in find_files(results_dir, RECORD):
         record = read_record(path.parent)
         wanted = record.cell.method == entry.name and (not tasks or record.cell.task in tasks)
         if wanted and (not rulesets or record.cell.ruleset in rulesets):

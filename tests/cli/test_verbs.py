@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -184,3 +186,18 @@ def test_doctor_looks_and_changes_nothing(tmp_path: Path) -> None:
     assert found["data sports"]["state"] == "note"
     assert "hub" not in found, "the network is asked only when told to"
     assert not (tmp_path / "cache").exists()
+
+
+def test_doctor_passes_over_what_a_running_job_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft, look = tmp_path / "cache" / "stages" / ".draft-0", os.scandir
+    (draft / "model").mkdir(parents=True)
+
+    def moved(place: Any) -> Any:
+        found = look(place)
+        if str(place) == str(draft):
+            draft.rename(tmp_path / "stored")
+        return found
+
+    monkeypatch.setattr(os, "scandir", moved)
+    assert bench("doctor", "--json").exit_code == 0
+    assert (tmp_path / "stored").is_dir()

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing
+from genrec_unlearn_bench.files import find_files
+from genrec_unlearn_bench.pipeline.results import RECORD
 from genrec_unlearn_bench.reporting.measure import TOTAL_SHARE, TUNING_SECONDS
-from genrec_unlearn_bench.reporting.results import OWN, find_records, load_results, result_of
+from genrec_unlearn_bench.reporting.results import OWN, load_results, result_of
 from tests.reporting.boards import make_records, write_records
 from tests.reporting.planting import FORGET, measure, planted_record
 
@@ -20,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_record_is_read_once_and_in_the_order_of_paths(folder: Path) -> None:
-    paths = find_records(folder)
+    paths = find_files(folder, RECORD)
     found = load_results([folder])
     assert len(found.results) == len(paths) == 2 * 14
     assert [result.folder for result in found.results] == [path.parent for path in paths]
@@ -32,7 +34,7 @@ def test_every_record_is_read_once_and_in_the_order_of_paths(folder: Path) -> No
 
 
 def test_drafts_are_no_results(folder: Path) -> None:
-    first = find_records(folder)[0].parent
+    first = find_files(folder, RECORD)[0].parent
     first.rename(first.with_name(f".draft-{first.name}"))
     assert len(load_results([folder]).results) == 2 * 14 - 1
 
@@ -86,7 +88,7 @@ def test_configurations_are_compared_by_content_and_not_by_order(tmp_path: Path)
 
 
 def test_all_broken_records_are_named_at_once(folder: Path) -> None:
-    broken = [find_records(folder)[place] for place in (0, 3)]
+    broken = [find_files(folder, RECORD)[place] for place in (0, 3)]
     broken[0].write_text("{", encoding="utf-8")
     broken[1].write_text("{}", encoding="utf-8")
     with pytest.raises(CorruptArtefact) as fault:
@@ -106,7 +108,7 @@ def test_nothing_to_read_is_said(tmp_path: Path) -> None:
 
 
 def test_a_number_that_json_does_not_have_is_refused(folder: Path) -> None:
-    path = find_records(folder)[0]
+    path = find_files(folder, RECORD)[0]
     path.write_text(path.read_text(encoding="utf-8").replace('"protocol_version": 1', '"protocol_version": NaN'))
     with pytest.raises(CorruptArtefact):
         load_results([folder])

@@ -66,6 +66,9 @@ def test_what_results_were_made_from_stays_with_its_inputs(tmp_path: Path) -> No
     folder.mkdir(parents=True)
     record = {"cell": {"task": "demo-brand"}, "stages": [{"key": kept.key}, {"key": "gone"}]}
     (folder / "result.json").write_text(json.dumps(record))
+    draft = folder.with_name(".draft-smoke-seed0-aa-12345678")
+    draft.mkdir()
+    (draft / "result.json").write_text('{"cell": {')  # Of a killed run.
     assert keys_of_results([results]) == {kept.key, "gone"}
     recent = aged(root, 2, 0.5)
     assert gc(root, "--results-dir", str(results), "--yes")["stages"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,12 @@ def test_a_tree_is_published_whole(home: Path, tmp_path: Path) -> None:
     for relative, path in files.items():
         assert (tmp_path / "two" / relative).read_bytes() == path.read_bytes()
     assert publish_results(tmp_path / "two", tmp_path / "three") == [], "what is published already is passed over"
+
+
+def test_drafts_are_not_published(home: Path, tmp_path: Path) -> None:
+    complete = next((home / "results").rglob("manifest.json")).parent
+    shutil.copytree(complete, tmp_path / "results" / ".draft-smoke-seed0-aa")
+    assert publish_results(tmp_path / "results", tmp_path / "tree") == []
 
 
 @pytest.mark.parametrize(
