@@ -110,12 +110,14 @@ def sweep_status(folder: SweepFolder, *, now: float | None = None) -> SweepStatu
             for name, state in known.items()
             if shown[name] in ("failed", "skipped", "lost")
         ),
-        seconds_left=_seconds_left(listed, known, now),
+        seconds_left=_seconds_left(listed, known, shown, now),
         moves=waits or any(not job.late for job in running),
     )
 
 
-def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], now: float) -> float | None:
+def _seconds_left(
+    listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobState], shown: Mapping[str, State], now: float
+) -> float | None:
     """Seconds of wall-clock until all jobs are done, if as many run at a time as now; None where that is unknown.
 
     A job takes the median of finished jobs of its kind (stage, backbone), else its estimate. A reference row is ready
@@ -126,10 +128,10 @@ def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobS
     for job in listed:
         state, request = states.get(job["name"]), job["request"]
         kind = (job["until"], request["backbone"], request["method"] in REFERENCE_ROWS and job["until"] == RESULT)
-        if state is None or state.state in ("queued", "running"):
+        if shown[job["name"]] in ("queued", "running"):
             began = state.started if state is not None and state.state == "running" else None
             waiting.append((kind, job.get("seconds"), now - (began or now)))
-        elif state.state == "done" and state.seconds is not None:
+        elif state is not None and state.state == "done" and state.seconds is not None:
             took[kind].append(state.seconds)
     left = 0.0
     for kind, estimate, elapsed in waiting:
@@ -137,7 +139,7 @@ def _seconds_left(listed: Iterable[Mapping[str, Any]], states: Mapping[str, JobS
         if whole is None:
             return None
         left += max(0.0, whole - elapsed)
-    at_a_time = sum(state.state == "running" for state in states.values())
+    at_a_time = sum(each == "running" for each in shown.values())
     return left / at_a_time if at_a_time else None
 
 

@@ -117,6 +117,14 @@ def test_time_left_is_of_what_was_measured_else_of_estimates(tmp_path: Path) -> 
     assert not idle.moves
 
 
+def test_time_left_is_of_jobs_as_they_are_shown(tmp_path: Path) -> None:
+    jobs = [job(name, seconds=30.0) for name in ("lives", "gone", "again")]
+    gone = written("gone", "running", 3, host=platform.node(), pid=NOBODY)
+    states = [written("lives", "running", started=NOW), gone, written("again", "failed", 50)]
+    now = sweep_status(sweep(tmp_path, jobs, states, started=NOW - 20), now=NOW)
+    assert now.seconds_left == pytest.approx(30 + 30), "one runs and one is tried again; a dead process does neither"
+
+
 def test_reference_rows_are_no_measure_of_methods(tmp_path: Path) -> None:
     row = Job(name="p", request=RunRequest(task="demo-brand", method="popularity"))
     quick = written("p", "done", seconds=0.5)
