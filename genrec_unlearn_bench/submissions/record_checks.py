@@ -25,7 +25,7 @@ from genrec_unlearn_bench.reporting.protocol import PROTOCOLS
 from genrec_unlearn_bench.reporting.results import SCALES
 from genrec_unlearn_bench.submissions.bundle import VERIFICATION, Bundle, Finding, Result, check
 from genrec_unlearn_bench.submissions.plain_text import odd_text, values_of
-from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_platform
+from genrec_unlearn_bench.submissions.publish import MANIFESTS, paths_in, plain_command, plain_platform
 from genrec_unlearn_bench.submissions.spec import SPEC, Submission
 from genrec_unlearn_bench.tuning.rule import TRIALS
 
@@ -34,6 +34,7 @@ DEMO = "demo"
 
 UNEDITED = "numbers are not edited: submit what `bench run` wrote"
 _PUBLISH = "publish the result again with `bench submission new`"
+_LOCAL = "run it again without the path; a checkpoint that others can load has a name on the Hub (owner/model@revision)"
 _MOST_THREADS = 4096
 
 
@@ -143,8 +144,10 @@ def check_texts(bundle: Bundle, result: Result) -> Iterator[Finding]:
             yield where, f"a text {odd}"
         if isinstance(value, float) and not math.isfinite(value):
             yield where, f"a number is {value}", "a run without a finite number says null, and why in a note"
+    published = plain_command(result.record.command) == result.record.command
     for place, path in paths_in(result.record):
-        yield result.at(place), f"the record holds the path {path[:80]!a} of somebody's machine"
+        hint = _PUBLISH if place == "command" and not published else _LOCAL
+        yield result.at(place), f"the record holds the path {path[:80]!a} of somebody's machine", hint
     platform = result.record.environment.platform
     if plain_platform(platform) != platform:
         yield result.at("environment.platform"), "the platform names the build of somebody's kernel"

@@ -15,7 +15,7 @@ import pytest
 from genrec_unlearn_bench.submissions.bundle import load
 from genrec_unlearn_bench.submissions.verification import verify
 from tests.submissions.altered_results import RESULTS
-from tests.submissions.forging import is_refused, places
+from tests.submissions.forging import fields, is_refused, places, record
 
 
 @pytest.mark.parametrize("what", RESULTS)
@@ -23,6 +23,16 @@ def test_is_refused(what: str, folder: Path, leaderboard: Path) -> None:
     check, message, alter = RESULTS[what]
     alter(folder)
     is_refused(folder, leaderboard, check=check, message=message)
+
+
+def test_a_checkpoint_in_a_folder_is_refused_with_what_to_do(folder: Path, leaderboard: Path) -> None:
+    """Publishing takes no path out of settings: another machine cannot load it."""
+    place, local = places(folder)[0], "checkpoint=/models/q"
+    command = json.loads((place / "result.json").read_text(encoding="utf-8"))["command"]
+    record(place, fields(backbone_config={"checkpoint": "/models/q"}, command=f"{command} --set-backbone {local}"))
+    faults = verify(load(folder, leaderboard)).checks["texts"]
+    assert [fault.where.rpartition(" ")[2] for fault in faults] == ["backbone_config.checkpoint", "command"]
+    assert all("'/models/q'" in fault.what and "a name on the Hub" in fault.hint for fault in faults)
 
 
 @pytest.mark.parametrize(("protocol", "held"), [(2, True), (1, False)])
