@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE, offline
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _folder(source: str) -> Path:
     from huggingface_hub import snapshot_download
 
     name, _, revision = source.partition("@")
-    return Path(snapshot_download(name, revision=revision or None, allow_patterns=_WANTED, ignore_patterns="*/*"))
+    wanted: dict[str, Any] = {"allow_patterns": _WANTED, "ignore_patterns": "*/*", "local_files_only": offline()}
+    return Path(snapshot_download(name, revision=revision or None, **wanted))
 
 
 @contextmanager
@@ -105,5 +107,6 @@ def _faults(what: str, source: str) -> Iterator[None]:
     except Exception as fault:  # The hub's client and the tokenizers library raise errors that share no base class.
         said = f"{what} cannot be loaded: {(str(fault).strip().splitlines() or [type(fault).__name__])[0]}"
         hint = "give the folder of a complete model in safetensors (pickles are never opened), or a hub id within reach"
+        hint += f" ({OFFLINE_VARIABLE} switches downloads off)" if offline() else ""
         kind = DataMissing if what == "the model" or isinstance(fault, OSError) else CorruptArtefact
         raise kind(said, where=source, hint=hint) from fault

@@ -31,7 +31,7 @@ from genrec_unlearn_bench.errors import DataFault, DataMissing, UsageError
 from genrec_unlearn_bench.progress import Progress
 
 OFFLINE_VARIABLE = "GENREC_UNLEARN_BENCH_OFFLINE"
-"""Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded."""
+"""Environment variable: set to anything but ``""`` and ``0`` and nothing is downloaded, data and models alike."""
 _FORMATS_UNUSED = frozenset({"onnx", "openvino"})
 """Folders of a model that hold its weights for other runtimes; they change nothing here."""
 
@@ -63,6 +63,11 @@ class Located:
             name, size = path.relative_to(self.folder).as_posix(), path.stat().st_size
             found.append(SourceFile(name=name, size=size, digest=file_digest(path)))
         return tuple(found)
+
+
+def offline() -> bool:
+    """Whether ``OFFLINE_VARIABLE`` switches downloads off."""
+    return os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
 
 
 def candidate_folders(spec: DatasetSpec, data_dir: Path | None) -> list[Path]:
@@ -134,7 +139,7 @@ def _fetch(spec: DatasetSpec, missing: list[FileSpec], target: Path, progress: P
     """Download the missing files; the reason if that cannot be done, or must not (without ``progress``)."""
     if spec.hub is None and any(file.url is None for file in missing):
         return "not all of them have a public address to fetch them from"
-    if os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0"):
+    if offline():
         return f"downloads are switched off by {OFFLINE_VARIABLE}"
     if progress is None:
         return "nothing is downloaded by this command"

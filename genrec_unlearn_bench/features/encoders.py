@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from genrec_unlearn_bench.data.forget import ForgetSplit
 from genrec_unlearn_bench.data.items import ItemTable
+from genrec_unlearn_bench.data.locate import offline
 from genrec_unlearn_bench.data.scrub import scrubbed_items
 from genrec_unlearn_bench.errors import BenchError, DataFault
 from genrec_unlearn_bench.features.encoder_spec import TFIDF_DIM, EncoderSpec, minilm_folder
@@ -143,7 +144,7 @@ def _load_model(spec: EncoderSpec, device: str) -> Any:
             place,
             device=device,
             revision=spec.revision,
-            local_files_only=spec.source != "hub",
+            local_files_only=spec.source != "hub" or offline(),
             model_kwargs={"use_safetensors": True},
         )
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as fault:

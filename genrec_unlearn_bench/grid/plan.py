@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from statistics import median
 from typing import Any, Literal, get_args
 
 from genrec_unlearn_bench.data.catalogue import find_dataset
-from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
+from genrec_unlearn_bench.data.locate import offline
 from genrec_unlearn_bench.errors import BenchError, DataMissing, StorageError
 from genrec_unlearn_bench.grid.expand import Build, CellGraph, GridCell
 from genrec_unlearn_bench.grid.spec import RESULT, Job, Resources
@@ -152,7 +151,7 @@ def can_download(dataset: str, data_dir: Path | None) -> bool:
     except BenchError:
         return False
     public = spec.hub is not None or all(file.url for file in spec.files)
-    return bool(spec.files) and os.environ.get(OFFLINE_VARIABLE, "") in ("", "0") and public
+    return bool(spec.files) and not offline() and public
 
 
 class Costs:

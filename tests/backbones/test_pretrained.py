@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, T5EncoderModel
 
 from genrec_unlearn_bench.backbones.pretrained import load_pretrained
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import CorruptArtefact, DataMissing, UsageError
 from tests.backbones.checkpoints import qwen_folder, t5_folder
 
@@ -64,6 +65,18 @@ def test_a_hub_model_that_cannot_be_had(name: str) -> None:
         load_pretrained(name, "qwen2")
     assert caught.value.where == name
     assert "folder" in (caught.value.hint or "")
+
+
+def test_nothing_is_downloaded_where_downloads_are_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def snapshot(*_: object, local_files_only: bool, **__: object) -> str:
+        raise FileNotFoundError("not in the cache" if local_files_only else "downloaded")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    for switch, what in (("1", "not in the cache"), ("0", "downloaded")):
+        monkeypatch.setenv(OFFLINE_VARIABLE, switch)
+        with pytest.raises(DataMissing, match=what) as caught:
+            load_pretrained("owner/model", "qwen2")
+        assert (OFFLINE_VARIABLE in (caught.value.hint or "")) == (switch == "1")
 
 
 def test_names_that_are_neither_folder_nor_hub_id(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from genrec_unlearn_bench.data.locate import OFFLINE_VARIABLE
 from genrec_unlearn_bench.errors import BenchError
 from genrec_unlearn_bench.features import encoders
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
@@ -64,6 +65,20 @@ def test_a_hub_model_out_of_reach_names_the_ways_out() -> None:
     message = str(caught.value)
     assert "no-such-owner/no-such-model" in message
     assert all(way in message for way in ("folder", "tfidf", "minilm"))
+
+
+def test_no_model_is_downloaded_where_downloads_are_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def load(*_: object, local_files_only: bool, **__: object) -> Counting:
+        asked.append(local_files_only)
+        return Counting()
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
+    for switch in ("1", ""):
+        monkeypatch.setenv(OFFLINE_VARIABLE, switch)
+        encode_texts(["text"], HUB, Progress())
+    assert asked == [True, False]
 
 
 def test_a_folder_that_is_no_model_is_an_error_for_people(tmp_path: Path) -> None:
