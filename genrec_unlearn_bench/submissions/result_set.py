@@ -187,9 +187,10 @@ def results_at(folders: Sequence[Path]) -> ResultSet:
     return ResultSet(tuple(found), places=("the data frame",))
 
 
-def load_published(root: Path | None = None, *, skip_broken: bool = False) -> list[Loaded]:
+def load_published(root: Path | None = None, *, skip_broken: bool = False, required: bool = True) -> list[Loaded]:
     """Results of a leaderboard's folder (default: of the one that ships), by source."""
-    if not (sources := published_sources(root or SHIPPED)):
+    sources = published_sources(root or SHIPPED)
+    if required and not sources:
         hint = "work from a clone of the repository, or fetch some with `bench results pull`"
         hint = "give the leaderboard's folder (--leaderboard)" if root else hint
         raise DataMissing(f"there are no published results in {root or 'this installation'}", hint=hint)
@@ -200,6 +201,6 @@ def load_every_protocol(folders: Sequence[Path], *, skip_broken: bool) -> Loaded
     """Results of all protocols: one's own (default: ``results``, where it exists) and the published."""
     own = _own(folders)
     parts = [load_results(own, skip_broken=skip_broken)] if own else []
-    parts += load_published(skip_broken=skip_broken) if not own or published_sources(SHIPPED) else []
+    parts += load_published(skip_broken=skip_broken, required=not own)
     results = tuple(result for part in parts for result in part.results)
     return Loaded(results, tuple(fault for part in parts for fault in part.faults))

@@ -224,3 +224,20 @@ def test_submissions_stand_beside_the_suites_results(
     # Nobody's reference rows but ours.
     assert badges["original"] == ("", "self-reported")
     assert not [label for label in badges if label.startswith("original (")]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_published_files_are_looked_through_once(records: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    from genrec_unlearn_bench.reporting.results import Source, load_results
+    from genrec_unlearn_bench.submissions import result_set
+
+    asked: list[Path] = []
+
+    def published(root: Path) -> list[tuple[Source, Path]]:
+        asked.append(root)
+        return [(Source(), records)] if there else []
+
+    monkeypatch.setattr(result_set, "published_sources", published)
+    found = result_set.load_every_protocol([records], skip_broken=False)
+    assert len(found.results) == len(load_results([records]).results) * (2 if there else 1)
+    assert len(asked) == 1
