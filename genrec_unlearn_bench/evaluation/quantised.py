@@ -39,7 +39,8 @@ def quantised_ranks(
     and ``bits`` [1] of the blocks' weights. Raises NotMeasurable where the scheme cannot be had.
     """
     recommender, test = subject.recommender, subject.split.test
-    bits = next(recommender.module.parameters()).element_size() * 8
+    # Embeddings, and what is trained beside adapters, may be wider than the blocks.
+    bits = min(parameter.element_size() for parameter in recommender.module.parameters()) * 8
     if scheme is not None:
         bits = 8 if scheme == "int8" else 4
         recommender = quantised(recommender, normal_float if scheme == "nf4" else partial(round_to_nearest, bits=bits))

@@ -14,8 +14,16 @@ from genrec_unlearn_bench.backbones.minionerec.backbone import CausalShape, Lora
 from genrec_unlearn_bench.backbones.minionerec.recommender import CausalRecommender
 from genrec_unlearn_bench.backbones.recommender import Recommender
 from genrec_unlearn_bench.evaluation.measurement import NotMeasurable
-from genrec_unlearn_bench.evaluation.quantised import linear_layers, normal_float, quantised, round_to_nearest
+from genrec_unlearn_bench.evaluation.quantised import (
+    linear_layers,
+    normal_float,
+    quantised,
+    quantised_ranks,
+    round_to_nearest,
+)
+from genrec_unlearn_bench.progress import Progress
 from tests import planted
+from tests.evaluation import quantised_world as world
 from tests.small import causal, changed, t5
 
 
@@ -73,6 +81,15 @@ def test_by_hand() -> None:
     weight = torch.tensor([[7.0, -3.4, 0.5, 1.5], [0.7, -0.34, 0.06, 0.0], [0.0, 0.0, 0.0, 0.0]])
     wanted = torch.tensor([[7.0, -3.0, 0.0, 2.0], [0.7, -0.3, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0]])
     assert torch.allclose(round_to_nearest(weight, 4), wanted, atol=1e-7)
+
+
+def test_the_bits_of_the_whole_model_are_those_of_its_blocks() -> None:
+    network = NetworkShape(hidden=24, ffn=32, layers=1, heads=4, groups=2)
+    shape = CausalShape(network=network, history_limit=4, precision="bfloat16", lora=LoraShape(rank=2, alpha=4))
+    model = CausalRecommender.fresh(shape, planted.sids(), seed=0)
+    assert next(model.module.parameters()).dtype == torch.float32
+    found = quantised_ranks(world.subject(model), None, retain_examples=2, progress=Progress())
+    assert found["bits"].tolist() == [16]
 
 
 @pytest.mark.parametrize("bits", [4, 8])
