@@ -1,7 +1,7 @@
 """Repetition of a record: run its cell again from the record's own settings, and compare number by number.
 
 Nothing is taken from today's defaults, presets or tuned choices: configurations are the record's. Its row is recomputed
-and measured again even where the cache holds it, as a copy would only agree with itself; what it is built on (dataset,
+and measured again even where a cache holds it, as a copy would only agree with itself; what it is built on (dataset,
 IDs, original, oracles) may come from the cache, whose keys say that it was made by the same code from the same inputs.
 
 With the same kind of processor, packages, threads and stage keys the suite promises the same bits, and anything less is
@@ -24,7 +24,7 @@ from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.data.tasks import find_task
 from genrec_unlearn_bench.errors import ProtocolMismatch, UnknownName, UsageError
 from genrec_unlearn_bench.evaluation.metric import Group, MetricValue
-from genrec_unlearn_bench.evaluation.suites import find_measurement
+from genrec_unlearn_bench.evaluation.suites import find_measurement, find_suite
 from genrec_unlearn_bench.features.encoder_spec import parse_encoder
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -205,17 +205,15 @@ SHORTEST_LIMIT, PATIENCE = 1800.0, 30.0
 
 
 class _RedoingStore(StageStore):
-    """A store that keeps stages of some names in another one, so that what the cache holds of them is not found."""
+    """A store that keeps stages of some names in a folder of their own, and looks for them nowhere else: neither in the
+    cache nor in the shared one, as either may be the cache that the record was made in."""
 
     def __init__(self, root: Path, progress: Progress, names: frozenset[str], aside: Path) -> None:
         super().__init__(root, progress)
-        self._names, self._aside = names, StageStore(aside)
+        self._names, self._aside = names, [aside]
 
-    def folder(self, name: str, key: str) -> Path:
-        return self._aside.folder(name, key) if name in self._names else super().folder(name, key)
-
-    def work(self, name: str, key: str) -> Path:
-        return self._aside.work(name, key) if name in self._names else super().work(name, key)
+    def _roots(self, name: str) -> list[Path]:
+        return self._aside if name in self._names else super()._roots(name)
 
 
 def repeat_record(
@@ -321,9 +319,11 @@ def _encoder(key: str) -> str:
 
 def _own(record: RunRecord) -> frozenset[str]:
     """Stages that make the row and what is measured, the measurements' shared passes included."""
-    passes = {shared.name for name in record.measuring for shared in find_measurement(name).passes}
+    # A record may leave out what it measured; the repetition does not.
+    measured = find_suite(record.cell.suite, tuple(record.measuring)).measurements
+    passes = {shared.name for name in measured for shared in find_measurement(name).passes}
     reference = {record.cell.method, "sids-full"} if record.cell.method in REFERENCE_ROWS else set()
-    return ROW | passes | reference | {STAGE, *record.measuring}
+    return ROW | passes | reference | {STAGE, *measured}
 
 
 def _oracles(record: RunRecord) -> int:

@@ -69,15 +69,15 @@ class StageStore:
         self._progress = progress or Progress()
         named = os.environ.get(SHARED_VARIABLE)
         self.shared = shared or (Path(named) if named else None)
-        self._roots = list(dict.fromkeys(filter(None, (self.root, self.shared))))
+        self._searched = list(dict.fromkeys(filter(None, (self.root, self.shared))))
 
     def folder(self, name: str, key: str) -> Path:
         """Where a stage of that key lies, or would lie."""
-        return self.root / STAGES / name / key[:2] / key
+        return self._roots(name)[0] / STAGES / name / key[:2] / key
 
     def work(self, name: str, key: str) -> Path:
         """Where the computation may keep what it needs to resume after a kill; removed once the stage is stored."""
-        return self.root / "unfinished" / name / key
+        return self._roots(name)[0] / "unfinished" / name / key
 
     def contains(self, name: str, key: str) -> bool:
         """Whether the stage has a manifest; nothing is read, for plans of thousands of stages."""
@@ -92,7 +92,7 @@ class StageStore:
 
     def recipes(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Key and recipe of every stored stage of a name, those that cannot be read left out."""
-        paths = [path for root in self._roots for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}"))]
+        paths = [path for root in self._roots(name) for path in sorted((root / STAGES / name).glob(f"*/*/{MANIFEST}"))]
         # A stage of one's own goes before the same one in the shared store.
         for key, folder in {path.parent.name: path.parent for path in reversed(paths)}.items():
             with suppress(CorruptArtefact, StorageError):
@@ -109,7 +109,7 @@ class StageStore:
         except CorruptArtefact as fault:
             self.quarantine(name, key, fault)
         try:
-            below = [root / STAGES / name / key[:2] / key for root in self._roots[1:]]
+            below = [root / STAGES / name / key[:2] / key for root in self._roots(name)[1:]]
             return self._read(name, key, below[0]) if below else None
         except (CorruptArtefact, StorageError) as fault:
             self._progress.info(
@@ -147,7 +147,7 @@ class StageStore:
     def quarantine(self, name: str, key: str, fault: CorruptArtefact) -> None:
         """Move a damaged stage to ``quarantine/``. Raises CorruptArtefact where that cannot be done."""
         folder = self.folder(name, key)
-        place = self.root / "quarantine" / f"{name}-{key[:16]}-{uuid.uuid4().hex[:6]}"
+        place = self._roots(name)[0] / "quarantine" / f"{name}-{key[:16]}-{uuid.uuid4().hex[:6]}"
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(place)
@@ -163,8 +163,12 @@ class StageStore:
         self.quarantined.append(f"the stored stage {name!r} was damaged ({fault.what})")
         self._progress.info(f"warning: {self.quarantined[-1]}; moved to {place}")
 
+    def _roots(self, name: str) -> list[Path]:
+        """The roots in which stages of a name are looked up; they are written to the first."""
+        return self._searched
+
     def _present(self, name: str, key: str) -> Path | None:
-        for root in self._roots:
+        for root in self._roots(name):
             folder = f"{root}/{STAGES}/{name}/{key[:2]}/{key}"
             if _is_there(f"{folder}/{MANIFEST}"):
                 return Path(folder)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from genrec_unlearn_bench.errors import ConfigError, DataMissing, ProtocolMismatch, UsageError
+from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.record import RunRecord
-from genrec_unlearn_bench.pipeline.resolve import ConfigSource
+from genrec_unlearn_bench.pipeline.resolve import ConfigSource, resolve
 from genrec_unlearn_bench.pipeline.results import RECORD, find_run
 from genrec_unlearn_bench.pipeline.run import run_cell
 from genrec_unlearn_bench.reproduce.repeat import Repetition, repeat_record, request_of
+from genrec_unlearn_bench.store.manifest import KEY_FILE
+from genrec_unlearn_bench.store.manifest import MANIFEST as STAGE_FILE
+from genrec_unlearn_bench.store.store import SHARED_VARIABLE
 from tests.pipeline.conftest import Bench, Told
 
 OWN = '''"""Mine (unpublished): a copy whose weights shrink. Updates all parameters."""
@@ -66,6 +72,39 @@ def test_a_reference_row_is_recomputed_too(trained: Bench) -> None:
     assert again(trained.run("retrain").record, trained, told).matches
     assert "retrain" in told.computed
     assert "sids" not in told.computed
+
+
+@pytest.mark.parametrize("place", ["cache", "shared cache"])
+def test_what_the_records_cache_holds_of_the_row_is_not_taken(
+    trained: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The original passes for an unlearned model there. Whoever repeats the run with the same cache, or shares it, must
+    not be given it again."""
+    theirs = Bench(tmp_path / "theirs")
+    shutil.copytree(trained.root / "cache", theirs.store.root)
+    request = theirs.request("npo", method_set={"max_steps": 1})
+    row = build_result(resolve(request)).inputs["row"]
+    served = theirs.store.find("original", row.inputs["original"].key)
+    assert served is not None
+
+    def plant(folder: Path) -> Mapping[str, float]:
+        shutil.copytree(served.path, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(KEY_FILE, STAGE_FILE))
+        return {"seconds": 1.0, "peak_memory_mib": 1.0}
+
+    theirs.store.make("unlearned", row.key, row.recipe, plant)
+    record = run_cell(request, theirs.store, theirs.told).record
+    assert "unlearned" not in theirs.told.computed
+    cache = theirs.store.root
+    if place == "shared cache":
+        monkeypatch.setenv(SHARED_VARIABLE, str(cache))
+        cache = tmp_path / "mine"
+    told = Told()
+    done = repeat_record(record, cache_dir=cache, progress=told)
+    assert not done.matches
+    assert done.first_difference.startswith("the stage 'unlearned' came out differently, from the same inputs")
+    # What the row is built on is taken from there, whichever place that is.
+    assert {"original", "retrain"} <= set(done.reused)
+    assert set(told.computed) == {"unlearned", "evaluation", "evaluation of original", "evaluation of retrain"}
 
 
 @pytest.mark.slow
