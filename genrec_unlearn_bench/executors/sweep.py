@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from genrec_unlearn_bench.errors import StorageError, UsageError
@@ -24,7 +23,9 @@ from genrec_unlearn_bench.progress import Progress
 TICK = 0.5
 """Seconds between two looks at everything, what jobs take included, where nothing ends meanwhile."""
 MAX_LOOKED_AT = 64
-"""Ready jobs that are looked at before the rest is left for later."""
+"""Ready jobs that are looked at before the rest is left for later; those that other sweeps run do not count."""
+OWNERS_A_SECOND = 200
+"""States of jobs of other sweeps that are read again in a second: the more there are, the less often each."""
 PAUSES = (2.0, 60.0)
 """Seconds before the second and third attempt after a transient fault, so that what is down has time to come up."""
 
@@ -79,7 +80,7 @@ class Sweep:
         self.tries: Counter[str] = Counter()
         """Attempts in this sweep."""
         self.pauses: dict[str, float] = {}
-        """When a job may be tried again."""
+        """When a job may be tried again, or looked at again if another sweep runs it."""
 
     def run(self) -> SweepOutcome:
         """Run the jobs. Returns what came of them, also where the user or the file system put an end to it.
@@ -105,12 +106,15 @@ class Sweep:
 
     def _run_all(self) -> None:
         while self.running or (self.waiting and not self._stops()):
-            for job in list(islice(self._ready(), MAX_LOOKED_AT)):
+            looked_at = 0
+            for job in self._ready():
                 try:
-                    if not self._stops() and self.executor.has_capacity(job):
-                        self._start(job)
+                    if self._stops() or not self.executor.has_capacity(job) or self._start(job):
+                        looked_at += 1
                 except UsageError as fault:
                     self._failed(self.waiting.pop(job.name), how="failed", error=fault.render())
+                if looked_at == MAX_LOOKED_AT:
+                    break
             self.tick(self.outcome)
             if self.running:
                 for ended in self.executor.ended(TICK):
@@ -125,21 +129,25 @@ class Sweep:
     def _ready(self) -> Iterator[Job]:
         """Jobs whose needs are done, in their order, without those that pause. What is no job here counts as done."""
         now = time.monotonic()
-        for job in self.waiting.values():
+        for job in list(self.waiting.values()):
             needed = any(need in self.waiting or need in self.running for need in job.needs)
-            if not needed and self.pauses.get(job.name, 0.0) <= now:
+            # What was started or failed since is skipped with what needs it.
+            if job.name in self.waiting and not needed and self.pauses.get(job.name, 0.0) <= now:
                 yield job
 
-    def _start(self, job: Job) -> None:
-        """Start a job, or take it from another sweep that has done it; one that another sweep runs now is left."""
+    def _start(self, job: Job) -> bool:
+        """Start a job, or take it from another sweep that has done it; one that another sweep runs now is left for a
+        while. Returns whether it was started."""
         with self.folder.claiming():
             state = self.folder.state(job.name)
             if state is not None and state.owned and (state.pid, state.host) != (os.getpid(), platform.node()):
-                return
+                self.pauses[job.name] = time.monotonic() + len(self.pauses) / OWNERS_A_SECOND
+                return False
+            self.pauses.pop(job.name, None)
             if state is not None and state.state == "done" and state.updated >= self.began and state.key == job.key:
                 del self.waiting[job.name]
                 self._done(job, state)
-                return
+                return False
             self.tries[job.name] += 1
             self._write(job.name, "queued")
         self.running[job.name] = self.waiting.pop(job.name)
@@ -150,6 +158,7 @@ class Sweep:
             error = fault.render() if isinstance(fault, StorageError) else f"no process was started: {fault}"
             fields: dict[str, Any] = {"error": error, "storage": storage, "transient": not storage}
             self._ended(JobState.now(job.name, "failed", how="failed", **fields))
+        return True
 
     def _ended(self, ended: JobState) -> None:
         job, tries = self.running.pop(ended.job), self.tries[ended.job]

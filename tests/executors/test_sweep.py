@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,12 @@ from pathlib import Path
 import pytest
 
 from genrec_unlearn_bench.errors import DataFault, MissingExtra, OutOfMemory, UsageError
+from genrec_unlearn_bench.executors import sweep
 from genrec_unlearn_bench.executors.local import LocalProcesses
 from genrec_unlearn_bench.executors.sweep import SweepOutcome
 from genrec_unlearn_bench.executors.task import Assignment, is_transient
 from genrec_unlearn_bench.grid.spec import Job
+from genrec_unlearn_bench.grid.state import JobState, SweepFolder
 from tests.executors.conftest import ROOT, World
 
 
@@ -218,6 +221,45 @@ def test_a_job_that_another_process_runs_is_left_to_it(world: World) -> None:
         other.communicate()
     assert sorted(outcome.done) == ["behind", "ours", "theirs"]
     assert outcome.done["theirs"].result == "there"
+
+
+def others(world: World, count: int) -> list[Job]:
+    """Jobs that another sweep has given to a scheduler."""
+    jobs = [world.job(f"theirs{number}") for number in range(count)]
+    for job in jobs:
+        state = JobState.now(job.name, "queued", place="1", key=job.key)
+        world.folder.write(state.model_copy(update={"pid": 1}))
+    return jobs
+
+
+def test_jobs_behind_any_number_of_those_that_others_run_are_begun(world: World) -> None:
+    theirs = others(world, sweep.MAX_LOOKED_AT + 6)
+    ours = [world.job("ours"), world.job("behind", needs=("ours", theirs[0].name))]
+
+    def finish(outcome: SweepOutcome) -> None:
+        if list(outcome.done) == ["ours"]:
+            for job in theirs:
+                world.folder.write(JobState.now(job.name, "done", key=job.key, how="done", result="there"))
+
+    outcome = world.sweep([*theirs, *ours], minutes=0.5, tick=finish)
+    assert outcome.left == ()
+    first, *more, last = outcome.done
+    assert (first, set(more), last) == ("ours", {job.name for job in theirs}, "behind")
+
+
+def test_jobs_that_others_run_are_looked_at_seldom(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, reads, read = others(world, 20), Counter[str](), SweepFolder.state
+
+    def counted(folder: SweepFolder, job: str) -> JobState | None:
+        reads[job] += 1
+        return read(folder, job)
+
+    monkeypatch.setattr(sweep, "OWNERS_A_SECOND", 10)
+    monkeypatch.setattr(SweepFolder, "state", counted)
+    outcome = world.sweep(theirs, minutes=0.025)
+    assert len(outcome.left) == 20
+    # At first each is, then 10 in each of 1.5 seconds.
+    assert 20 < reads.total() <= 20 + 15 + 5
 
 
 def test_what_another_sweep_made_otherwise_and_what_a_dead_process_has_claimed_is_made(world: World) -> None:
