@@ -3,9 +3,9 @@
 1. What the method starts from (dataset, task, features, IDs, original) is made or taken from the cache, without the
    method: its file is not even imported.
 2. A process of its own runs the method on a copy of these stages. It ends before anything goes on. Its sandbox, made
-   with bubblewrap, shows its inputs, the Python environment and nothing else of the machine: no network, a read-only
-   system, a private ``/tmp``, no home folder, no cache, no published result; one folder may be written. What a kernel
-   lets out, this does not hold (leaderboard/RULES.md).
+   with bubblewrap, shows its inputs, the dataset's files, the Python environment and nothing else: no network, a
+   read-only system, a private ``/tmp``, no home folder, no cache, no published result; one folder may be written. What
+   a kernel lets out, this does not hold (leaderboard/RULES.md).
 3. Of what it wrote, the unlearned model alone is taken over, plain files without links. Oracles, evaluation and
    measurements follow here, again without the method's code: a stand-in with its name and configuration fits the keys.
 """
@@ -24,13 +24,14 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import ConfigDict
 
 from genrec_unlearn_bench.backbones.recommender import Recommender
+from genrec_unlearn_bench.data.catalogue import SPEC_FILE
 from genrec_unlearn_bench.data.locate import locate
 from genrec_unlearn_bench.errors import BenchError, UsageError, printable
+from genrec_unlearn_bench.features.encoder_spec import EncoderSpec
 from genrec_unlearn_bench.pipeline.environment import determinism
 from genrec_unlearn_bench.pipeline.graph import build_result
 from genrec_unlearn_bench.pipeline.request import RunRequest
@@ -51,12 +52,14 @@ REQUEST, METHOD, CACHE = "request.json", "method.py", "cache"
 LARGEST = 64 << 30
 """Bytes of an unlearned model that are taken over."""
 
+INSTALLED = ("site-packages", "dist-packages")
 PACKAGES = ("genrec_unlearn_bench", *(f"genrec_unlearn_bench.{name}" for name in ("methods", "tasks", "leaderboard")))
 """Packages of the suite; those of content may lie next to the engine's folder (``package-dir``)."""
 PUBLISHED = ("results", "submissions", "published", "site", "health")
 """Folders of the leaderboard that are empty inside: they hold numbers of retrained models."""
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime")
-KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "LANG")
+KERNELS = ("ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE")
+KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "LANG", *KERNELS)
 """Environment variables that may change a number or a text."""
 SHOWN = 2000
 """Last bytes of what a failed process wrote."""
@@ -102,10 +105,13 @@ def run_isolated(
     with tempfile.TemporaryDirectory(prefix="bench-isolated-") as folder:
         inputs, out = (Path(folder).resolve() / name for name in ("inputs", "out"))
         out.mkdir()
-        _write_inputs(request, source, given, context, inputs)
+        data, readable = _source_files(resolved, progress)
+        _write_inputs(resolved, given, context, inputs, data)
         progress.info(f"{resolved.entry.name}: unlearning {'in the sandbox' if sandboxed else 'without a sandbox'}")
         code = f"from {__name__} import unlearn_apart; unlearn_apart()"
-        readable = _data_files(resolved, progress)
+        if (engine := Path(__file__).parents[2]).name not in INSTALLED:
+            # This checkout, and no other one that is installed.
+            code = f"import sys; sys.path.insert(0, {str(engine)!r}); {code}"
         run_apart(code, inputs, out, sandboxed=sandboxed, readable=readable, seconds=seconds)
         for stage in stages:
             if stage.name in METHOD_STAGES:
@@ -117,12 +123,18 @@ def unlearn_apart() -> None:
     """In the method's process: make the row from the stages that are given, and store it in the output folder."""
     inputs, out = map(Path, sys.argv[1:])
     content = json.loads((inputs / REQUEST).read_text(encoding="utf-8"))
-    request = RunRequest.model_validate(content["request"]).model_copy(update={"method": str(inputs / METHOD)})
-    resolved = resolve(request, source=ConfigSource(**content["source"]))
-    row = build_result(resolved, download=False).inputs["row"]
-    store = StageStore(out, shared=inputs / CACHE)
-    with determinism(resolved.threads):
-        materialise(row, StageContext(store, device=resolved.device))
+    request = RunRequest.model_validate(content["request"])
+    request = request.model_copy(update={"method": str(inputs / request.method)})
+    try:
+        resolved = resolve(request, source=ConfigSource(**content["source"]))
+        # The features are made, and their encoder need not be there: it is only named in their key.
+        resolved = replace(resolved, encoder=EncoderSpec(**content["encoder"]))
+        row = build_result(resolved, download=False).inputs["row"]
+        store = StageStore(out, shared=inputs / CACHE)
+        with determinism(resolved.threads):
+            materialise(row, StageContext(store, device=resolved.device))
+    except BenchError as fault:
+        sys.exit(fault.render())
 
 
 def _without_code(request: RunRequest, source: ConfigSource) -> ResolvedRequest:
@@ -143,31 +155,37 @@ def _without_code(request: RunRequest, source: ConfigSource) -> ResolvedRequest:
 
 
 def _write_inputs(
-    request: RunRequest, source: ConfigSource, given: Sequence[Stage], context: StageContext, inputs: Path
+    resolved: ResolvedRequest, given: Sequence[Stage], context: StageContext, inputs: Path, data: Path | None
 ) -> None:
-    """The method's file, the request, and a store with copies of the stages that it starts from."""
-    path = find_method(request.method).source
+    """The method's file, the request on the data in that folder, and a store with the stages that it starts from."""
+    path, source = resolved.entry.source, resolved.source
     if path is None:
-        raise UsageError(f"{request.method!r} has no file to run")
+        raise UsageError(f"{resolved.entry.name!r} has no file to run")
     inputs.mkdir()
     shutil.copyfile(path, inputs / METHOD)
-    fields: dict[str, Any] = {"name": source.name, "fields": dict(source.fields), "where": source.where}
-    content = {"request": request.model_dump(mode="json", exclude={"results_dir"}), "source": fields}
+    method = f"{METHOD}:{resolved.entry.target.rpartition(':')[2]}"
+    # The sandbox has another home folder, and none of the variables that say where data lie.
+    changes = {"data_dir": data, "encoder": "tfidf", "method": method}
+    request = resolved.request.model_copy(update=changes).model_dump(mode="json", exclude={"results_dir"})
+    fields = {"name": source.name, "fields": dict(source.fields), "where": source.where}
+    content = {"request": request, "source": fields, "encoder": resolved.encoder.model_dump(mode="json")}
     (inputs / REQUEST).write_text(json.dumps(content), encoding="utf-8")
     store = StageStore(inputs / CACHE)
     for stage in given:
         shutil.copytree(context.stored(stage).path, store.folder(stage.name, stage.key))
 
 
-def _data_files(resolved: ResolvedRequest, progress: Progress) -> list[Path]:
-    """The dataset's folder, as digests of its files are part of the keys (none for the demo, which is generated), and
-    a text encoder that lies in a folder."""
-    encoder = Path(resolved.request.encoder or "")
-    found = [encoder] if encoder.is_absolute() and encoder.exists() else []
-    found += [resolved.request.sids] if resolved.request.sids is not None else []
-    if resolved.dataset.format != "demo":
-        found.append(locate(resolved.dataset, resolved.request.data_dir, progress).folder)
-    return found
+def _source_files(resolved: ResolvedRequest, progress: Progress) -> tuple[Path | None, list[Path]]:
+    """The dataset's folder, None for the demo; and files whose digests are in keys: folders may hold a cache, too."""
+    checkpoint: str | None = getattr(resolved.backbone_config, "checkpoint", None)
+    files = [path for path in Path(checkpoint).rglob("*") if path.is_file()] if checkpoint else []
+    files += filter(None, [resolved.request.sids])
+    if resolved.dataset.format == "demo":
+        return None, files
+    located = locate(resolved.dataset, resolved.request.data_dir, progress)
+    names = [path.relative_to(located.folder) for paths in located.parts.values() for path in paths]
+    folder = located.folder.resolve()
+    return folder, [*files, *(path for name in (*names, Path(SPEC_FILE)) if (path := folder / name).is_file())]
 
 
 def _take_over(stage: Stage, there: StageStore, context: StageContext) -> None:
@@ -196,15 +214,16 @@ def run_apart(
     """Run Python code in a process of its own, with the folders of inputs and outputs as its arguments.
 
     Args:
-        readable: Further files and folders that the sandbox may read, under their own names.
+        readable: Further files that the sandbox may read, under their own names; its working folder holds no others.
 
     Raises BenchError where it failed (with its last lines) or timed out.
     """
     command = [sys.executable, "-P", "-c", code, str(inputs), str(out)]
     if sandboxed:
         binds = ["--ro-bind", str(inputs), "/inputs", "--bind", str(out), "/out"]
-        binds += [word for path in readable for word in _readable(path.resolve())]
-        command = [*_bwrap(), *binds, "--chdir", "/tmp", "--", *command[:-2], "/inputs", "/out"]  # noqa: S108
+        binds += [word for path in readable for word in _readable(path.absolute())]
+        binds += ["--dir", os.getcwd(), "--chdir", os.getcwd()]
+        command = [*_bwrap(), *binds, "--", *command[:-2], "/inputs", "/out"]
     # Not into memory: whoever writes there may never stop.
     with tempfile.TemporaryFile() as log:
         try:
@@ -215,7 +234,6 @@ def run_apart(
                 stderr=log,
                 timeout=seconds,
                 env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-                cwd=inputs,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -258,7 +276,7 @@ def _bwrap() -> list[str]:
             words += ["--symlink", os.readlink(path), place]
         elif path.exists():
             words += _readable(path)
-    installed = [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
+    installed = [path for path in map(Path, sys.path) if path.name in INSTALLED]
     packages = [Path(str(resources.files(name))) for name in PACKAGES]
     python = {path for path in (Path(sys.base_prefix), Path(sys.prefix), *installed, *packages) if path.is_dir()}
     # Sorted, so that a folder is bound before those in it.

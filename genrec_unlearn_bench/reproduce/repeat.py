@@ -271,7 +271,11 @@ def request_of(
     """
     cell = record.cell
     # A record of a dataset folder that is elsewhere fails before anything else.
-    find_task(cell.task, data_dir)
+    try:
+        find_task(cell.task, data_dir)
+    except UnknownName:
+        hint = "if it is on imported data, give their folder with --data-dir, or import them under the same name"
+        raise UsageError(f"the record's task {cell.task!r} is not known here", hint=hint) from None
     return RunRequest(
         **cell.model_dump(include={"task", "backbone", "seed", "scale", "suite", "requests"}),
         method=_method(record, method),
