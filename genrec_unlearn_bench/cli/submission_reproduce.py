@@ -12,6 +12,7 @@ from genrec_unlearn_bench.cli.command import Output, card
 from genrec_unlearn_bench.config import overrides
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.progress_display import open_store, progressing
+from genrec_unlearn_bench.registry import methods
 
 if TYPE_CHECKING:
     from genrec_unlearn_bench.reproduce.repeat import Repetition
@@ -123,7 +124,7 @@ def _record_card(record: ReproductionRecord, folder: Path) -> Output:
 def _repeat(path: Path, cache_dir: Path | None, settings: dict[str, Any], *, sandbox: bool) -> Output:
     """Repeat a run and print the comparison; exit code 1 where it does not hold.
 
-    A run that was submitted is repeated with the submission's own method file, in a sandbox.
+    A run that was submitted is repeated with the submission's own method file, in a sandbox, unless it is installed.
     """
     from genrec_unlearn_bench.pipeline.results import find_run, read_record
     from genrec_unlearn_bench.reproduce.repeat import repeat_record
@@ -132,7 +133,7 @@ def _repeat(path: Path, cache_dir: Path | None, settings: dict[str, Any], *, san
     folder = find_run(path)
     record = read_record(folder)
     submission = next((one for one in folder.resolve().parents if (one / SPEC).is_file()), None)
-    if submission is not None and (submission / METHOD_FILE).is_file():
+    if submission is not None and (submission / METHOD_FILE).is_file() and record.cell.method not in methods():
         settings = {"method": str(submission / METHOD_FILE), "sandboxed": sandbox} | {
             name: value for name, value in settings.items() if value is not None
         }

@@ -146,7 +146,8 @@ def compare(then: RunRecord, now: RunRecord) -> Repetition:
     rows = []
     for number in {**recorded, **measured}:
         was, found = recorded.get(number), measured.get(number)
-        allowed = _allowed(was) if was else None
+        # A record that leaves out its spread is held to that of the repetition.
+        allowed = (_allowed(was) or (_allowed(found) if found else None)) if was else None
         values = (was.value if was else None, found.value if found else None)
         rows.append(Compared(*number, *values, allowed, _verdict(was, found, allowed)))
     return Repetition(then, now, tuple(rows), bitwise, changes)

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.pipeline.record import RunRecord
+from genrec_unlearn_bench.pipeline.results import RECORD
+from genrec_unlearn_bench.reproduce.repeat import Repetition, compare
 from genrec_unlearn_bench.reproduce.reproduction import find_reference
+from genrec_unlearn_bench.submissions.spec import METHOD_FILE, SPEC
 from tests.pipeline.letter_world import TINY, write_world
+
+PUBLISHED = Path(__file__).parents[2] / "leaderboard/results"
 
 
 def test_pieces_from_the_command_line(tmp_path: Path) -> None:
@@ -57,6 +65,30 @@ def test_a_reference_of_ones_own_is_a_file(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(content | {"index": "idx"}))
     refused = CliRunner().invoke(app, call)
     assert (refused.exit_code, "file of instruments-letter with semantic IDs" in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize("row", ["filter", "mine"])
+def test_a_submissions_method_is_isolated_unless_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+) -> None:
+    """An installed method is trusted, and the submission's copy would be a second one."""
+    run = tmp_path / "mine" / "results" / "run"
+    shutil.copytree(next((PUBLISHED / "demo-brand" / "tiger" / "filter").glob("*-seed0-*")), run)
+    text = (run / RECORD).read_text()
+    (run / RECORD).write_text(text.replace('"method": "filter"', f'"method": "{row}"'))
+    for name in (SPEC, METHOD_FILE):
+        (tmp_path / "mine" / name).write_text("")
+    given: dict[str, Any] = {}
+
+    def repeat(record: RunRecord, **settings: Any) -> Repetition:
+        given.update(settings)
+        return compare(record, record)
+
+    monkeypatch.setattr("genrec_unlearn_bench.reproduce.repeat.repeat_record", repeat)
+    done = CliRunner().invoke(app, ["submission", "reproduce", str(run)])
+    assert done.exit_code == 0, done.output
+    own = {"method": str(tmp_path / "mine" / METHOD_FILE), "isolated": "sandbox"}
+    assert {name: given.get(name) for name in own} == (own if row == "mine" else dict.fromkeys(own))
 
 
 def test_references_are_listed() -> None:

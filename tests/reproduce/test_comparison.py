@@ -110,6 +110,13 @@ def test_a_number_without_a_standard_error_is_not_judged_elsewhere_and_is_here()
     assert not compare(record(share), record(other)).matches
 
 
+def test_a_record_that_leaves_out_its_spread_is_held_to_the_repetitions() -> None:
+    better = hits(0.9).model_copy(update={"sd": None})
+    assert not compare(record(better), record(hits(0.2), at=ELSEWHERE)).matches
+    near = better.model_copy(update={"value": 0.21})
+    assert compare(record(near), record(hits(0.2), at=ELSEWHERE)).counts == {"within": 1}
+
+
 def test_elsewhere_eight_numbers_decide_and_the_others_are_shown() -> None:
     other = compare(
         record(hits(0.2, metric="concept-rate@10")), record(hits(0.9, metric="concept-rate@10"), at=ELSEWHERE)
