@@ -87,7 +87,7 @@ def test_a_submissions_method_is_isolated_unless_it_is_installed(
     monkeypatch.setattr("genrec_unlearn_bench.reproduce.repeat.repeat_record", repeat)
     done = CliRunner().invoke(app, ["submission", "reproduce", str(run)])
     assert done.exit_code == 0, done.output
-    own = {"method": str(tmp_path / "mine" / METHOD_FILE), "isolated": "sandbox"}
+    own = {"method": str(tmp_path / "mine" / METHOD_FILE), "sandboxed": True}
     assert {name: given.get(name) for name in own} == (own if row == "mine" else dict.fromkeys(own))
 
 

@@ -15,7 +15,7 @@ from genrec_unlearn_bench.features.encoder_spec import minilm_folder
 from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.progress import Progress
 from genrec_unlearn_bench.reproduce.isolated import sandbox_fault
-from genrec_unlearn_bench.reproduce.repeat import Isolation, Repetition, repeat_record
+from genrec_unlearn_bench.reproduce.repeat import Repetition, repeat_record
 from tests.data.formats.files import write, write_lines
 from tests.pipeline.conftest import Bench, Told
 from tests.reproduce.test_repeat import OWN
@@ -50,9 +50,9 @@ def run(root: Path, **given: object) -> RunRecord:
     return Bench(root).run(f"{root / 'mine.py'}:Mine", "shop-brand", oracle_seeds=0, **given).record
 
 
-def again(root: Path, record: RunRecord, isolated: Isolation, **given: object) -> Repetition:
+def again(root: Path, record: RunRecord, sandboxed: bool, **given: object) -> Repetition:
     settings = {"cache_dir": root / "cache", "progress": Told(), "method": f"{root / 'mine.py'}:Mine", **given}
-    return repeat_record(record, isolated=isolated, **settings)  # type: ignore[arg-type]
+    return repeat_record(record, sandboxed=sandboxed, **settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +73,17 @@ def _somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("isolated", "place"),
+    ("sandboxed", "place"),
     [
-        pytest.param("sandbox", "relative", marks=needs_sandbox),
-        pytest.param("sandbox", "imported", marks=needs_sandbox),
-        pytest.param("sandbox", "variable", marks=[needs_sandbox, pytest.mark.slow]),
-        pytest.param("sandbox", "links", marks=[needs_sandbox, pytest.mark.slow]),
-        ("process", "relative"),
+        pytest.param(True, "relative", marks=needs_sandbox),
+        pytest.param(True, "imported", marks=needs_sandbox),
+        pytest.param(True, "variable", marks=[needs_sandbox, pytest.mark.slow]),
+        pytest.param(True, "links", marks=[needs_sandbox, pytest.mark.slow]),
+        (False, "relative"),
     ],
 )
 def test_data_are_found_wherever_they_lie(
-    shop: tuple[Path, RunRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolated: Isolation, place: str
+    shop: tuple[Path, RunRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandboxed: bool, place: str
 ) -> None:
     (root, record), given = shop, {}
     if place == "relative":
@@ -98,7 +98,7 @@ def test_data_are_found_wherever_they_lie(
         given["data_dir"].mkdir()
         for path in (root / "data" / "shop").iterdir():
             (given["data_dir"] / path.name).symlink_to(path)
-    done = again(root, record, isolated, **given)
+    done = again(root, record, sandboxed, **given)
     assert done.matches
     assert set(done.counts) == {"identical"}
     assert "original" in done.reused
@@ -106,22 +106,22 @@ def test_data_are_found_wherever_they_lie(
     # The folder may hold a cache or results as well: in the sandbox there are the dataset's own files alone.
     files = "dataset.yaml interactions.tsv items.jsonl"
     assert record.report["seen"] == f"{files} results"
-    assert done.now.report["seen"] == {"sandbox": "" if place == "links" else files}.get(isolated, f"{files} results")
+    assert done.now.report["seen"] == ("" if place == "links" else files if sandboxed else f"{files} results")
 
 
 def test_what_is_missing_is_named_before_anything_is_run(shop: tuple[Path, RunRecord], tmp_path: Path) -> None:
     root, record = shop
     with pytest.raises(UsageError, match="the record's task 'shop-brand' is not known here") as refusal:
-        again(root, record, "process")
+        again(root, record, False)
     assert "--data-dir" in (refusal.value.hint or "")
     folder = write_shop(tmp_path / "shop")
     import_folder(folder, "shop", Progress())
     (folder / "items.jsonl").unlink()
     with pytest.raises(DataMissing, match="1 of 2 files of the dataset 'shop' are not there"):
-        again(root, record, "process")
+        again(root, record, False)
     folder.rename(tmp_path / "moved")
     with pytest.raises(DataMissing, match="imported from a folder that does not hold it any more"):
-        again(root, record, "process")
+        again(root, record, False)
 
 
 def test_a_fault_of_the_method_is_shown_without_a_traceback(shop: tuple[Path, RunRecord], tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_fault_of_the_method_is_shown_without_a_traceback(shop: tuple[Path, Ru
     (tmp_path / "mine.py").write_text(OWN.replace("        return model", "        return model.no_such_thing"))
     wanted = r"exit code 1:\n  \| the method 'mine' failed: method.py:\d+ in unlearn: AttributeError"
     with pytest.raises(BenchError, match=wanted):
-        again(root, record, "process", data_dir=root / "data", method=str(tmp_path / "mine.py"))
+        again(root, record, False, data_dir=root / "data", method=str(tmp_path / "mine.py"))
 
 
 @pytest.mark.slow
@@ -151,6 +151,6 @@ def test_encoder_and_checkpoint_may_be_named_from_the_working_folder(
     changes = {"checkpoint": "qwen", "training.max_steps": 2, "training.evaluations": 1, "training.valid_rows": 20}
     given = {"encoder": "small", "data_dir": data}
     record = run(tmp_path, backbone="mor", backbone_set=changes, sid_set={"epochs": 1}, **given)
-    done = again(tmp_path, record, "sandbox", **{**given, "encoder": "./small"})
+    done = again(tmp_path, record, True, **{**given, "encoder": "./small"})
     assert done.matches
     assert set(done.counts) == {"identical"}
