@@ -38,7 +38,7 @@ def test_other_backbones() -> None:
         "`npo` leaves .0000 of {}, {} and {} and keeps {}, {}, {} (`original` {}, {}, {})".format(
             *three(LEFT, "original"), *three(KEPT, "npo"), *three(KEPT, "original")
         ),
-        f"`wga` and `influence` leave at most {max(three(LEFT, 'wga') + three(LEFT, 'influence'))}, "
+        f"`wga` leaves at most {max(three(LEFT, 'wga'))}, "
         f"`blur` {max(three(LEFT, 'blur'))}; `retain-only` {', '.join(three(LEFT, 'retain-only'))}.",
         "has a higher exposed CR@10 ({}, {}, {}; {}, {}, {})".format(
             *three(RATE, "tracer"), *three(RATE, "tracer-no-reassignment")
