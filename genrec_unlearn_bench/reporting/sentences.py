@@ -79,6 +79,11 @@ class ReportText:
         return tuple(dict.fromkeys(block.baseline.label for block in self.blocks if block.baseline is not None))
 
     @property
+    def all_pairs(self) -> bool:
+        """Whether a baseline is itself a ranked method, so that it is tested in the family of all pairs."""
+        return any(block.baseline is not None and block.baseline.kind == "method" for block in self.blocks)
+
+    @property
     def seeds(self) -> tuple[int, int]:
         """Fewest and most seeds of a block."""
         counts = [len(block.block.seeds) for block in self.blocks]

@@ -316,6 +316,10 @@ def test_a_margin_is_at_least_one_test_example() -> None:
     found = analysed(board_of(known))
     assert found.margins[FORGET] == pytest.approx(0.005)
     assert found.cells["tracer", FORGET].equivalence.verdict is Likeness.EQUIVALENT  # type: ignore[union-attr]
+    # So is that of a measure which is no mean over users, but of counted examples.
+    area = measure("forget:relearning.area.mixed")
+    known = [*plant("retrain", {"forget:relearning.area.mixed": [0.0] * 5}, examples=400)]
+    assert analysed(board_of(known), area).margins[area] == pytest.approx(0.0025)
 
 
 def test_without_oracle_or_baseline_there_are_means_and_no_tests() -> None:

@@ -36,6 +36,14 @@ def test_every_measure_in_a_layout_is_declared() -> None:
     assert {Measure.parse(text, beam=10).metric for text in texts} <= set(metric_specs())
 
 
+def test_a_test_has_one_verdict_whatever_layout_shows_it() -> None:
+    """A measure that one layout makes primary is tested in no other, where it would be exploratory."""
+    for name, own in layouts().items():
+        others = (group for other, found in layouts().items() if other != name for group in found.columns)
+        tested = {text for group in others if group.tested for text in group.measures}
+        assert tested.isdisjoint(own.primary), name
+
+
 def test_scales_are_those_of_a_run() -> None:
     assert tuple(Scale) == SCALES
     assert [scale_rank(scale) for scale in ("huge", "smoke", "official")] == [-1, 0, 3]

@@ -12,9 +12,10 @@ from genrec_unlearn_bench.pipeline.record import RunRecord
 from genrec_unlearn_bench.reporting.analysis import Verdict
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.paper import bibliography, statistics_paragraph, statistics_sentences
-from genrec_unlearn_bench.reporting.sentences import _CITATION
-from genrec_unlearn_bench.reporting.tables import Table
-from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_tables
+from genrec_unlearn_bench.reporting.protocol import find_layout, statistics_protocol
+from genrec_unlearn_bench.reporting.sentences import _CITATION, notes
+from genrec_unlearn_bench.reporting.tables import Table, make_tables
+from tests.reporting.boards import METHODS, REFERENCES, make_records, make_synthetic_board, make_synthetic_tables
 
 
 def plain(tables: tuple[Table, ...]) -> str:
@@ -53,6 +54,17 @@ def test_the_numbers_are_those_of_the_tables() -> None:
     assert float(low) == pytest.approx(min(effects), rel=0.05)
     assert float(high) == pytest.approx(max(effects), rel=0.05)
     assert float(median) == pytest.approx(np.median(effects), rel=0.05)
+
+
+def test_a_baseline_that_is_a_method_is_said_to_be_tested_over_all_pairs() -> None:
+    board = make_synthetic_board(make_records())
+    tables = make_tables(board, find_layout("main", 1), statistics_protocol(1), baseline="npo")
+    text, below = plain(tables), " ".join(notes(tables[0]))
+    families = [block.pairs for table in tables for block in table.blocks]
+    span = f"{min(families)} to {max(families)} tests"
+    assert f"over all pairs of methods and primary measures of a task and backbone ({span})" in text
+    assert "come from the same family, all pairs of methods" in text
+    assert f"those against npo are part of the {span} among all pairs of methods." in below
 
 
 def differences(tables: tuple[Table, ...]) -> list[object]:
