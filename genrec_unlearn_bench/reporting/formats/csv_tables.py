@@ -40,15 +40,16 @@ def long_rows(tables: Sequence[Table]) -> Iterator[list[object]]:
     """The rows of the long table as plain values."""
     protocol = tables[0].protocol
     shown = {
-        (section.title, table.key.scale, table.key.ruleset, line.label)
+        (block.block.key, line.label)
         for table in tables
+        for block in table.blocks
         for section in table.sections
+        if section.title == block.block.key.backbone
         for line in section.lines
     }
     for block in tables[0].analysis.blocks:
-        key = block.block.key
         for row in block.block.rows:
-            if (key.backbone, key.scale, key.ruleset, row.label) in shown:
+            if (block.block.key, row.label) in shown:
                 yield from ([*line, protocol.suite_protocol, protocol.version] for line in _long_rows(block, row))
 
 

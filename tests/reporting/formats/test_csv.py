@@ -10,7 +10,7 @@ import pytest
 
 from genrec_unlearn_bench.reporting.formats.csv_tables import LONG_COLUMNS, long_csv
 from genrec_unlearn_bench.reporting.wording import csv_text
-from tests.reporting.boards import make_records, make_synthetic_tables
+from tests.reporting.boards import METHODS, make_records, make_synthetic_tables
 from tests.reporting.golden_files import golden
 from tests.reporting.odd_names import FORMULAS, odd_tables
 from tests.reporting.planting import measure
@@ -51,6 +51,14 @@ def test_the_long_table_is_the_analysis_cell_by_cell() -> None:
                 values = dict(part.split("=") for part in line["values"].split())
                 assert set(values) == set(keys)
                 assert sum(value != "na" for value in values.values()) == cell.n
+
+
+def test_a_row_that_only_another_tasks_table_shows_is_left_out() -> None:
+    variants = make_records(tasks=("a-brand",))
+    none = make_records(tasks=("b-brand",), backbones=("letter",), methods={"tracer": METHODS["tracer"]})
+    rows = {(row["task"], row["row"]) for row in read(long_csv(make_synthetic_tables("ablation", [*variants, *none])))}
+    assert ("a-brand", "tracer") in rows
+    assert not any(task == "b-brand" for task, _ in rows)
 
 
 def test_every_numeric_column_reads_as_numbers() -> None:
