@@ -144,6 +144,8 @@ class _Display(Progress):
         super().__init__()
         self._folder = folder
         self._jobs = len(jobs)
+        # Kept, as another sweep may begin in the folder with jobs of its own.
+        self._listed = [job.model_dump(mode="json") for job in jobs]
         self.info(_summary(plan, jobs))
 
     def info(self, text: str) -> None:
@@ -167,7 +169,7 @@ class _Display(Progress):
 
         if time.monotonic() - self._shown < QUIET:
             return
-        status = sweep_status(self._folder)
+        status = sweep_status(self._folder, jobs=self._listed)
         left = "" if status.seconds_left is None else f", about {duration(status.seconds_left)} left"
         self.info("\n".join([f"{_counts(outcome, self._jobs)}{left}", *running_lines(status)]))
 

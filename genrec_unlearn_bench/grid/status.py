@@ -82,13 +82,15 @@ class SweepStatus(StrictModel):
     """Whether anything is still going to happen, as far as can be seen from here."""
 
 
-def sweep_status(folder: SweepFolder, *, now: float | None = None) -> SweepStatus:
+def sweep_status(
+    folder: SweepFolder, *, jobs: Sequence[Mapping[str, Any]] | None = None, now: float | None = None
+) -> SweepStatus:
     """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
-    ``now`` defaults to the clock's time.
+    ``jobs``, as plain JSON, are those of the latest call where none are given; ``now`` defaults to the clock's time.
     """
     now = time.time() if now is None else now
-    facts, listed, states = folder.facts(), folder.jobs(), folder.states()
+    facts, states, listed = folder.facts(), folder.states(), folder.jobs() if jobs is None else jobs
     known = {job["name"]: states[job["name"]] for job in listed if job["name"] in states}
     shown = {job["name"]: _shown(known.get(job["name"]), facts.started) for job in listed}
     counts = Counter(shown.values())

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from genrec_unlearn_bench.cli import grid_run
 from genrec_unlearn_bench.cli.main import app
+from genrec_unlearn_bench.executors.sweep import SweepOutcome
+from genrec_unlearn_bench.grid.plan import Plan
 from genrec_unlearn_bench.grid.spec import Job
 from genrec_unlearn_bench.grid.state import JobState, State, SweepFacts, SweepFolder
 from genrec_unlearn_bench.grid.status import sweep_status
@@ -53,6 +56,18 @@ def test_jobs_are_counted_by_state(tmp_path: Path) -> None:
     assert now.counts == {"queued": 2, "running": 1, "done": 1, "failed": 1, "skipped": 1, "lost": 0}
     assert (now.cells, now.ready) == (5, 1)
     assert [one.job for one in now.failed] == ["c", "d"]
+
+
+def test_a_sweep_shows_its_own_jobs_after_another_has_begun_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, folder = Plan(()), sweep(tmp_path, [job("a")], [written("a", "running"), written("b", "running")])
+    display = grid_run._Display(folder, plan, [job("a")])
+    sweep(tmp_path, [job("b")])
+    monkeypatch.setattr(grid_run, "QUIET", -1.0)
+    display.tick(SweepOutcome())
+    _, shown = capsys.readouterr().err.split("0 of 1 jobs done")
+    assert shown.strip().startswith("a: ")
 
 
 def test_what_an_earlier_sweep_left_is_queued_again(tmp_path: Path) -> None:
