@@ -145,7 +145,8 @@ class _Display(Progress):
         self._folder = folder
         self._jobs = len(jobs)
         # Kept, as another sweep may begin in the folder with jobs of its own.
-        self._listed = [job.model_dump(mode="json") for job in jobs]
+        fields: Any = {"name": True, "until": True, "seconds": True, "request": {"backbone", "method"}}
+        self._listed = [job.model_dump(include=fields) for job in jobs]
         self.info(_summary(plan, jobs))
 
     def info(self, text: str) -> None:

@@ -87,7 +87,8 @@ def sweep_status(
 ) -> SweepStatus:
     """The sweep as it stands. Of one folder's object, a later call reads only the states that have changed.
 
-    ``jobs``, as plain JSON, are those of the latest call where none are given; ``now`` defaults to the clock's time.
+    ``jobs``, with at least ``name``, ``until``, ``seconds`` and the request's ``backbone`` and ``method``, are those of
+    the latest call where none are given; ``now`` defaults to the clock's time.
     """
     now = time.time() if now is None else now
     facts, states, listed = folder.facts(), folder.states(), folder.jobs() if jobs is None else jobs
