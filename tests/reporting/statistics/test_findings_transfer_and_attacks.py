@@ -40,7 +40,7 @@ def test_other_backbones() -> None:
         ),
         f"`wga` leaves at most {max(three(LEFT, 'wga'))}, "
         f"`blur` {max(three(LEFT, 'blur'))}; `retain-only` {', '.join(three(LEFT, 'retain-only'))}.",
-        "has a higher exposed CR@10 ({}, {}, {}; {}, {}, {})".format(
+        "has a higher exposed CR@10 than `tracer-no-reassignment` ({}, {}, {}; {}, {}, {})".format(
             *three(RATE, "tracer"), *three(RATE, "tracer-no-reassignment")
         ),
     )
@@ -70,7 +70,13 @@ def test_other_shops() -> None:
         f"`random-reassign` {left['random-reassign']}, `retain-only` {left['retain-only']}; all keep {min(keep)} to "
         f"{max(keep)} (`original` {mean(toys, 'mor', KEPT, 'original')[0]}, `retrain` "
         f"{mean(toys, 'mor', KEPT, 'retrain')[0]}).",
-        "on Toys `grad-diff` keeps only {}, `blur` {}.".format(*mean(toys, "mor", KEPT, "grad-diff", "blur")),
+        "on Toys `grad-diff` keeps only {}, `blur` {};".format(*mean(toys, "mor", KEPT, "grad-diff", "blur")),
+    )
+    sports = ("sports-2014-brand", "mor")
+    says(
+        "of Sports' {} `grad-diff` {}, `pisces` {}.".format(*mean(*sports, KEPT, "original", "grad-diff", "pisces")),
+        "There `npo` leaves {} of {} and".format(*mean(*sports, LEFT, "npo", "original")),
+        "keeps {}.".format(*mean(*sports, KEPT, "npo")),
     )
     for measure in PRIMARY:
         assert mean(toys, "mor", measure, "pisces") == mean(toys, "mor", measure, "original")
