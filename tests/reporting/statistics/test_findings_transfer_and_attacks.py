@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pandas as pd
 
 from tests.reporting.statistics.findings_page import (
@@ -12,6 +14,7 @@ from tests.reporting.statistics.findings_page import (
     MAIN,
     PRIMARY,
     RATE,
+    ROOT,
     against,
     bound,
     by_seed,
@@ -78,6 +81,9 @@ def test_other_shops() -> None:
         "There `npo` leaves {} of {} and".format(*mean(*sports, LEFT, "npo", "original")),
         "keeps {}.".format(*mean(*sports, KEPT, "npo")),
     )
+    request = json.loads((ROOT / "leaderboard/results/manifests/sports-2014-brand.json").read_text(encoding="utf-8"))
+    says(f"({len(request['concepts'])} brands, {len(request['forget_items']):,} items): one.")
+    assert set(by_seed(rows(ALL, *sports, KEPT)["values"]["npo"])) == {"0"}
     for measure in PRIMARY:
         assert mean(toys, "mor", measure, "pisces") == mean(toys, "mor", measure, "original")
     assert set(mean("steam-price", "mor", LEFT, "retain-only", "npo", "blur", "tracer")) == {".0000"}
