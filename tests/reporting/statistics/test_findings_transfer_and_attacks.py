@@ -77,6 +77,8 @@ def test_other_shops() -> None:
     )
     for measure in PRIMARY:
         assert mean(toys, "mor", measure, "pisces") == mean(toys, "mor", measure, "original")
+        steam = rows(MAIN, "steam-price", "mor", measure)
+        assert all(significant(steam, "p_holm", sign).empty for sign in (-1, 1))
     assert set(mean("steam-price", "mor", LEFT, "retain-only", "npo", "blur", "tracer")) == {".0000"}
     says("(kept {}; `popularity` {})".format(*mean("steam-price", "mor", KEPT, "original", "popularity")))
 
