@@ -36,7 +36,7 @@ def test_npo_is_equivalent_to_retrain(backbone: str) -> None:
     left, kept = (rows(MAIN, "industrial-brand", backbone, measure) for measure in PRIMARY)
     assert left["equivalence"]["npo"] == kept["equivalence"]["npo"] == "equivalent"
     share = 100 * kept["margin"]["npo"] / kept["mean"]["retrain"]
-    margins = {"tiger": f"(margins {short(left['margin']['npo'])}; {share:.1f}, ", "mor": f", {share:.1f} %;"}
+    margins = {"tiger": f"(margins {short(left['margin']['npo'])}; {share:.1f}, ", "mor": f", {share:.1f} %)."}
     says(margins[backbone])
 
 
@@ -108,42 +108,46 @@ def test_costs() -> None:
         f"`tracer` takes {unlearn['tiger', 'tracer']} s with either model, {share['tiger']} and {share['mor']} % of a "
         f"retraining ({retrain['tiger']}, {retrain['mor']} s); with its twelve trials {total['tiger', 'tracer']} and "
         f"{total['mor', 'tracer']} %, `npo` {total['tiger', 'npo']} and {total['mor', 'npo']} %",
-        f"in {unlearn['tiger', 'npo']} and {unlearn['mor', 'npo']} s",
+        f"in {unlearn['tiger', 'npo']}, {unlearn['mor', 'npo']} s",
     )
 
 
 def test_concept_rates_against_retain_examples_alone() -> None:
-    tiger, random = (
-        significant(rates(row, "industrial-brand", "tiger"), "p_holm", -1) for row in ("retain-only", "random-reassign")
-    )
+    known, moved = (rates(row, "industrial-brand", "tiger") for row in ("retain-only", "random-reassign"))
+    tiger, random = (significant(table, "p_holm", -1) for table in (known, moved))
     assert set(tiger.index) == {"npo", "wga", "tracer"}
     assert set(random.index) == {*("npo", "wga", "task-vector", "tracer-no-reassignment", "tracer-zero-phi")}
     says(
-        f"By it TIGER's `npo`, `wga` and `tracer` beat `retain-only` (Holm ≤ {bound(tiger.max())}), and `npo`, `wga`, "
+        f"By it TIGER's `npo`, `wga` and `tracer` beat `retain-only` (Holm ≤ {bound(tiger.max())}; "
+        f"`tracer-no-reassignment` {short(known['p_holm']['tracer-no-reassignment'], 3)}), and `npo`, `wga`, "
         "`task-vector`, `tracer-no-reassignment` and `tracer-zero-phi` random IDs "
         f"(≤ {bound(random.max())})"
     )
     mor = significant(rates("retain-only", "industrial-entangled", "mor"), "p_holm", -1)
     assert set(mor.index) == {"grad-diff", "tracer-no-reassignment"}
-    says(f"There only `grad-diff` and `tracer-no-reassignment` beat `retain-only` (≤ {bound(mor.max())})")
+    says(f"With `mor` only `grad-diff` and `tracer-no-reassignment` beat `retain-only` (≤ {bound(mor.max())})")
 
 
 def test_entangled_brands() -> None:
-    tiger = significant(rows(MAIN, "industrial-entangled", "tiger", LEFT), "p_holm", -1)
+    of = "industrial-entangled"
+    tiger = significant(rows(MAIN, of, "tiger", LEFT), "p_holm", -1)
     assert set(tiger.index) == {"npo", "relabel", "influence"}
     says(f"leave significantly less (Holm ≤ {bound(tiger.max())}), with `mor` none")
-    assert significant(rows(MAIN, "industrial-entangled", "mor", LEFT), "p_holm", -1).empty
-    random = {name: rates("random-reassign", "industrial-entangled", name) for name in ("tiger", "mor")}
+    assert significant(rows(MAIN, of, "mor", LEFT), "p_holm", -1).empty
+    random = {name: rates("random-reassign", of, name) for name in ("tiger", "mor")}
     tested = {name: table[table["p_holm"].notna()] for name, table in random.items()}
     worse = {name: significant(table, "p_holm", 1) for name, table in tested.items()}
     assert all(significant(table, "p_holm", -1).empty for table in tested.values())
     assert "tracer-no-reassignment" in worse["mor"].index
-    kept = rows(MAIN, "industrial-entangled", "mor", KEPT)["mean"]
-    fewer = (kept[tested["mor"].index] > kept["random-reassign"]).sum()
+    more = significant(rows(against("random-reassign", of), of, "mor", KEPT), "p_holm", 1)
+    assert list(more.index) == ["tracer"]
+    unmoved = [rates("tracer-no-reassignment", of, name).loc["tracer"] for name in ("tiger", "mor")]
+    assert all(row["difference"] > 0 for row in unmoved)
     says(
         f"With TIGER none is shown to beat random IDs, which beat {len(worse['tiger'])} of {len(tested['tiger'])} "
         f"(Holm ≤ {bound(worse['tiger'].max())}); with `mor` they beat {len(worse['mor'])}, unmoved tokens included "
-        f"(with twice the passes), but in the mean keep less than {fewer}."
+        f"(with twice the passes), but keep less than `tracer` (Holm {short(more['tracer'], 3)}). `tracer` leaves more "
+        "than `tracer-no-reassignment` ({}, {}).".format(*(bound(row["p_holm"]) for row in unmoved))
     )
     choices = (
         read_choice(ROOT / f"leaderboard/tuned/industrial-entangled/mor/small/{row}.json")
@@ -163,7 +167,14 @@ def test_without_the_most_frequent_target() -> None:
     assert "equivalent" not in set(to_retrain["equivalence"])
     mor = sensitivity("industrial-brand", "mor", "retrain", without)
     assert set(mor["equivalence"]) == {"equivalent"}
-    says("no method is shown equivalent to it; with `mor` every method is")
+    (other,) = to_retrain.index[to_retrain["equivalence"] == "different"]
+    assert other == "wga"
+    gain = to_retrain["its mean"].iloc[0] / to_original["its mean"].iloc[0] - 1
+    assert abs(gain - 0.056) < 0.0014, "of means with four digits"
+    says(
+        "Then `retrain` gains 5.6 % (in the mean), `wga` is below it (Holm "
+        f"{short(to_retrain['p holm']['wga'], 3)}), and none is shown equivalent; with `mor` all are."
+    )
 
 
 def test_each_threat_and_its_answer() -> None:
@@ -194,16 +205,17 @@ def test_each_threat_and_its_answer() -> None:
 
 
 def test_default_configurations_and_other_floors() -> None:
-    floors = FLOORS[FLOORS["task"] == "industrial-brand"].set_index(["backbone", "method"])
-    default = floors[floors["retain floor"] == "default"]
-    safe = default.loc[[(b, m) for b in ("tiger", "mor") for m in (*sorted(VARIANTS), "wga")]]
-    assert (safe["kept"] >= 0.97).all()
-    says(f"they leave at most {short(safe['forget HR@10'].max())} on validation (one seed) and keep .97 or more")
-    kept = {(b, m): short(default["kept"][b, m], 2) for b in ("tiger", "mor") for m in ("npo", "grad-diff")}
+    default = FLOORS[FLOORS["retain floor"] == "default"].set_index("method")
+    assert set(default.groupby("method").size()) == {4}, "two tasks, two backbones"
+    worst = default.groupby("method").agg({"forget HR@10": "max", "kept": "min"})
+    good = worst[(worst["forget HR@10"] <= 0.013) & (worst["kept"] >= 0.97)]
+    assert set(good.index) == {"wga", "tracer-no-reassignment"}
+    npo = [short(kept, 2) for kept in (default["kept"]["npo"].min(), default["kept"]["npo"].max())]
     says(
-        f"`npo` keeps {kept['tiger', 'npo']}, {kept['mor', 'npo']}, "
-        f"`grad-diff` {kept['tiger', 'grad-diff']}, {kept['mor', 'grad-diff']}"
+        f"by default they leave at most {short(good['forget HR@10'].max())} on validation (one seed, both Industrial "
+        f"tasks) and keep .97 or more; `npo` keeps {npo[0]} to {npo[1]} ("
     )
+    floors = FLOORS[FLOORS["task"] == "industrial-brand"].set_index(["backbone", "method"])
     searched = floors[floors["retain floor"] != "default"]
     trials = searched["trial"].groupby(["backbone", "method"]).agg(["nunique", "count", "size"]).astype(int)
     kept_all = (trials["nunique"] == 1) & (trials["count"] == trials["size"])
