@@ -134,14 +134,9 @@ def _context(tables: Sequence[Table], found: ReportText, books: Bibliography) ->
     }
 
     def cited_names(kind: str, names: Sequence[str]) -> str:
-        """Names in a list, each with its citations, a key only once."""
-        parts = []
-        seen: set[str] = set()
-        for name in names:
-            keys = tuple(key for key in books.cited(f"{kind}:{owners[kind][name]}") if key not in seen)
-            seen.update(keys)
-            parts.append(Cited.plain(shorten(name)) + Cited.keys(keys))
-        return Cited(listed(parts))
+        """Names in a list, each with its citations: a variant and a control with those of their method's paper."""
+        keys = {name: books.cited(f"{kind}:{owners[kind][name]}") for name in names}
+        return Cited(listed([Cited.plain(shorten(name)) + Cited.keys(keys[name]) for name in names]))
 
     counts, likeness = found.verdicts, found.likeness
     underpowered = counts.get(Verdict.UNDERPOWERED, 0)

@@ -37,6 +37,14 @@ def test_what_was_compared() -> None:
     assert text.endswith("statistics were computed with NumPy and SciPy.")
 
 
+def test_each_method_is_cited_by_its_name() -> None:
+    """Controls and variants share the paper of another method, which keeps its own citation."""
+    methods = dict.fromkeys(("relabel", "tracer", "tracer-no-reassignment"), METHODS["npo"])
+    text = statistics_paragraph(make_synthetic_tables("main", make_records(methods=methods)))
+    for name in methods:
+        assert rf"{name}~\cite{{chen2026tracer}}" in text
+
+
 def test_the_numbers_are_those_of_the_tables() -> None:
     tables = make_synthetic_tables("main")
     text = plain(tables)
