@@ -17,9 +17,10 @@ from typing import Any
 
 FILE = Path(__file__).parent / "outcomes.json.gz"
 
+# ``influence`` joins at the next freeze: it was corrected after this one.
 METHODS = (
     "original,retrain,retrain-full,sasrec,popularity,blur,e2urec,elm,filter,filter-history,flat,grad-ascent,grad-diff,"
-    "influence,npo,pisces,random-reassign,relabel,repnoise,retain-only,rmu,scrub,simnpo,task-vector,tracer,"
+    "npo,pisces,random-reassign,relabel,repnoise,retain-only,rmu,scrub,simnpo,task-vector,tracer,"
     "tracer-no-reassignment,undial,wga"
 )
 VARIANTS = "blur-rmu,elm-official-eta,flat+,rmu-both,scrub-rewind,repnoise-faithful,pisces-neuron,tracer-paper"
@@ -69,7 +70,13 @@ def _table(path: Path) -> str:
 def environment(results: Path) -> dict[str, Any]:
     """What the bits depend on beside the code, from any record."""
     record = json.loads(next(iter(sorted(results.rglob("result.json")))).read_text(encoding="utf-8"))
-    return {"arithmetic": record["arithmetic"], "packages": record["environment"]["packages"]}
+    machine = record["environment"]
+    # The processor's maker: MKL multiplies otherwise on Intel's, under the same names of instructions and kernels.
+    return {
+        "device_name": machine["device_name"],
+        "arithmetic": record["arithmetic"],
+        "packages": machine["packages"],
+    }
 
 
 def frozen() -> dict[str, Any]:

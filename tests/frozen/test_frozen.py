@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.pipeline.environment import PACKAGES, arithmetic, versions
+from genrec_unlearn_bench.pipeline.environment import PACKAGES, arithmetic, describe, versions
 from tests.frozen.outcomes import CALLS, frozen, outcomes
 
 
@@ -20,7 +20,11 @@ from tests.frozen.outcomes import CALLS, frozen, outcomes
 def test_outcomes_are_the_same_to_the_bit(call: str, tmp_path: Path) -> None:
     expected = frozen()
     known = expected["environment"]["arithmetic"]
-    here = {"arithmetic": {name: arithmetic()[name] for name in known}, "packages": versions(PACKAGES)}
+    here = {
+        "device_name": describe("cpu", threads=1).device_name,
+        "arithmetic": {name: arithmetic()[name] for name in known},
+        "packages": versions(PACKAGES),
+    }
     if here != expected["environment"]:
         pytest.skip(f"frozen in another environment, whose sums round otherwise: {expected['environment']}")
     arguments = CALLS[call] if "--task" in CALLS[call] else ["--task", "demo-brand", *CALLS[call]]
