@@ -71,8 +71,8 @@ def document(
 
     Args:
         brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
-            seed, p before correction, effect sizes, notes of runs and configurations of backbones. Notes are of one block
-            each, in ``layouts``, as the page shows one at a time.
+            seed, p before correction, effect sizes, notes of runs and configurations of backbones. Notes stand in
+            ``layouts``, those of one block each, as the page shows one at a time.
     """
     protocol = tables[0].protocol
     layouts: dict[BlockKey, list[_Layout]] = {}
