@@ -55,7 +55,7 @@ function numbersTable(block, layout) {
   const parts = [['method', 'Methods'], ['control', 'Controls'], ['reference', 'References']];
   const body = ([kind, title]) => {
     const rows = table.rows.filter((row) => row.kind === kind);
-    return rows.length ? el('tbody', { class: kind }, kind === 'method' ? null : el('tr', { class: 'part' }, el('th', { scope: 'rowgroup', colspan: table.columns.length + 1 }, title)), rows.map((row) => numbersRow(block, layout, table, row, axes))) : null;
+    return rows.length ? el('tbody', { class: kind }, kind === 'method' ? null : el('tr', { class: 'part' }, el('th', { scope: 'rowgroup', colspan: table.columns.length + 1 }, el('span', {}, title))), rows.map((row) => numbersRow(block, layout, table, row, axes))) : null;
   };
   return el(
     'table', { class: 'numbers', id: 'numbers' },
