@@ -45,6 +45,7 @@ class Across:
     name: str
     ruleset: str
     scale: str
+    regime: str
     measure: Measure
     blocks: int
     standings: tuple[Standing, ...]
@@ -118,6 +119,7 @@ def _compare(
         name="-".join(("across", *key.table, measure.text.replace(":", "-").replace("/", "-beam"))),
         ruleset=key.ruleset,
         scale=key.scale,
+        regime=key.regime,
         measure=measure,
         blocks=len(used),
         standings=standings,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from genrec_unlearn_bench.reporting.protocol import StatisticsProtocol
 from genrec_unlearn_bench.reporting.reported import ReportedComparison, reported_notes
 from genrec_unlearn_bench.reporting.results import Result
 from genrec_unlearn_bench.reporting.sentences import notes
-from genrec_unlearn_bench.reporting.tables import Table, decimals
+from genrec_unlearn_bench.reporting.tables import Section, Table, decimals
 from genrec_unlearn_bench.reporting.verdicts import (
     Forgets,
     Keeps,
@@ -71,7 +71,8 @@ def document(
 
     Args:
         brief: For the page: as many decimals as a table shows, and without what is looked up elsewhere: values by
-            seed, p before correction, effect sizes, notes of runs and configurations of backbones.
+            seed, p before correction, effect sizes, notes of runs and configurations of backbones. Notes stand in
+            ``layouts``, those of one block each, as the page shows one at a time.
     """
     protocol = tables[0].protocol
     layouts: dict[BlockKey, list[_Layout]] = {}
@@ -80,7 +81,7 @@ def document(
         for block in table.blocks:
             key = block.block.key
             if key.backbone in shown:
-                layouts.setdefault(key, []).append(_Layout(table.layout.name, block, shown[key.backbone]))
+                layouts.setdefault(key, []).append(_Layout(table, block, shown[key.backbone]))
     measures = {measure: None for found in layouts.values() for each in found for measure in each.block.measures}
     measures |= dict.fromkeys(verdict_measures(protocol))
     return {
@@ -145,8 +146,6 @@ def _measure(measure: Measure) -> dict[str, Any]:
 
 
 def _table(table: Table, *, brief: bool) -> dict[str, Any]:
-    # The page has a legend of its own.
-    marks = notes(table, best="best", second="second", template="legend.txt") if brief else ()
     return {
         "name": table.name,
         "title": table.layout.title,
@@ -159,14 +158,24 @@ def _table(table: Table, *, brief: bool) -> dict[str, Any]:
         "sections": [
             {"backbone": section.title, "rows": [line.label for line in section.lines]} for section in table.sections
         ],
-        "notes": [text for text in notes(table, best="best", second="second") if text not in marks],
+        **({} if brief else {"notes": notes(table, best="best", second="second")}),
     }
 
 
-class _Layout(NamedTuple):
-    """A layout in one block, with the labels of the rows that it shows there."""
+def _block_notes(table: Table, block: BlockAnalysis) -> list[str]:
+    """Notes below the numbers of one block on the page, which has a legend of its own."""
+    lines = [line for section in table.sections if section.title == block.block.key.backbone for line in section.lines]
+    rows = [(line, block.block.by_label.get(line.label)) for line in lines]
+    mine = [replace(line, entries=tuple(e for e in line.entries if e.row is row)) for line, row in rows if row]
+    alone = replace(table, sections=(Section("", tuple(mine)),), blocks=(block,))
+    marks = notes(alone, best="best", second="second", template="legend.txt")
+    return [text for text in notes(alone, best="best", second="second") if text not in marks]
 
-    name: str
+
+class _Layout(NamedTuple):
+    """A layout's table in one block, with the labels of the rows that it shows there."""
+
+    table: Table
     block: BlockAnalysis
     shown: frozenset[str]
 
@@ -195,7 +204,7 @@ def _block(layouts: Sequence[_Layout], protocol: StatisticsProtocol, *, brief: b
         "rows": found,
         "summary": f"Weak original: {block.weak}. {_summary(found)}" if block.weak else _summary(found),
         "cells": {name: columns for name, columns in cells.items() if columns},
-        "layouts": {layout.name: _family(layout, brief=brief) for layout in layouts},
+        "layouts": {layout.table.layout.name: _family(layout, brief=brief) for layout in layouts},
     }
 
 
@@ -343,6 +352,7 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
         "rows": [row.label for row in rows],
         "tests_against_baseline": block.against_baseline,
         "tests_among_pairs": block.pairs,
+        **({"notes": _block_notes(layout.table, block)} if brief else {}),
         "columns": columns,
     }
 
@@ -350,7 +360,7 @@ def _family(layout: _Layout, *, brief: bool) -> dict[str, Any]:
 def _across(each: Across) -> dict[str, Any]:
     return {
         "measure": each.measure.text,
-        **fields(each, "scale", "ruleset", "blocks"),
+        **fields(each, "scale", "ruleset", "regime", "blocks"),
         "statistic": each.found.statistic if each.found is not None else None,
         "p": each.found.p if each.found is not None else None,
         "standings": [{"method": s.label, "mean_rank": s.mean_rank, "letters": s.letters} for s in each.standings],

@@ -55,7 +55,6 @@ def render_html(
     baseline: str | None = None,
     manifests: Path | None = None,
     health: Path | None = None,
-    code: str = "",
     files: Sequence[str] = (),
 ) -> str:
     """The whole page. The same board gives the same bytes.
@@ -64,13 +63,12 @@ def render_html(
         baseline: Label of the row that others are tested against; each layout's where none is given.
         manifests: Folder with ``<task>.json``, for results that have no manifest beside them.
         health: Folder with ``<task>-<backbone>-<scale>.json`` from ``bench data sids --json``.
-        code: Where the methods' files lie, relative to the page; empty where they are not linked.
-        files: Tables to link, relative to the page.
+        files: Tables of a published site to link, relative to the page.
 
     Raises ProtocolMismatch and CorruptArtefact as ``make_board`` and ``analyse`` do.
     """
     results = [run for block in board.blocks for row in block.rows for run in row.results.values()]
-    content = _content(board, protocol, baseline)
+    content = {**_content(board, protocol, baseline), "published": bool(files)}
     blocks = content["blocks"]
     roles = {row["method"]: row["kind"] for block in blocks for row in block["rows"]}
     submissions = {run.source.name: run.source for run in results if run.source.name}
@@ -89,7 +87,6 @@ def render_html(
             roles=roles,
             tasks=task_pages(board.blocks, manifests=manifests, health=health),
             submissions=[source for _, source in sorted(submissions.items())],
-            code=code,
             files=files,
             results=len({(run.key, run.source.name) for run in results}),
             style=leaderboard_text("templates", "site", "style.css"),

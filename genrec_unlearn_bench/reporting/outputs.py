@@ -172,17 +172,15 @@ def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     newest = max(result.protocol_version for result in results)
     for version in {result.protocol_version for result in results}:
-        place, code = ("", "../../") if version == newest else (f"protocol-{version}/", "../../../")
+        place = "" if version == newest else f"protocol-{version}/"
         chosen = [result for result in results if result.protocol_version == version]
-        found = _protocol_files(chosen, statistics_protocol(version), root=root, code=code)
+        found = _protocol_files(chosen, statistics_protocol(version), root=root)
         files |= {f"{place}{name}": content for name, content in found.items()}
     return dict(sorted(files.items()))
 
 
-def _protocol_files(
-    results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path, code: str
-) -> dict[str, bytes]:
-    """The pages of one protocol's results; ``code`` leads from them to the repository."""
+def _protocol_files(results: Sequence[Result], protocol: StatisticsProtocol, *, root: Path) -> dict[str, bytes]:
+    """The pages of one protocol's results."""
     board, known = make_board(results, protocol), layouts(protocol.suite_protocol)
     files: dict[str, bytes] = {}
     for layout in known.values():
@@ -199,7 +197,6 @@ def _protocol_files(
         protocol,
         manifests=root / "results" / "manifests",
         health=root / "health",
-        code=code,
         files=[name for name in linked if name in files],
     )
     return {**files, "index.html": page.encode("utf-8")}

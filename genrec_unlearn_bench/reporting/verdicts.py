@@ -103,7 +103,7 @@ class Verdict:
 
     Attributes:
         outcome: In a word or two.
-        detail: The number behind it, short enough for a table: ``34 % left``, ``−2.1 %``, ``0.33 × retrain``.
+        detail: The number behind it, short enough for a table: ``34 % left``, ``−2.1 %``, ``33%``.
         sentence: All of it, with the measures that were compared.
         order: To sort by; smaller is better.
     """
@@ -323,5 +323,5 @@ def _costs(block: BlockAnalysis, row: Row) -> Verdict:
 
 
 def _share(share: float) -> str:
-    """As a table shows it: 7%, 104%, 2.6×, < 1%."""
-    return f"{share:.1f}×" if share >= 2.0 else f"{share:.0%}" if share >= 0.01 else "< 1%"
+    """As a table shows it: 7%, 104%, 260%, < 1%."""
+    return f"{share:.0%}" if share >= 0.01 else "< 1%"

@@ -20,7 +20,7 @@ function compareSection(block, layout) {
     return cell.mean === null ? '–' : [numberOf(cell, measure), cell.difference ? el('small', { class: 'block-line' }, `${differenceText(cell, measure)}`) : null];
   })]);
   const pairs = rows.flatMap((one, place) => rows.slice(place + 1).map((other) => [one, other])).filter((pair) => !pair.some((row) => row.label === baseline));
-  const command = ([one, other]) => ['bench results compare', one.label, other.label, '--task', block.task, '--backbone', block.backbone, '--scale', block.scale, '--ruleset', block.ruleset].map((word, place) => (place ? quoted(word) : word)).join(' ');
+  const command = ([one, other]) => ['bench results compare', one.label, other.label, '--task', block.task, '--backbone', block.backbone, '--scale', block.scale, '--ruleset', block.ruleset, ...(data.published ? ['--published'] : [])].map((word, place) => (place ? quoted(word) : word)).join(' ');
   return el(
     'section', { class: 'card', id: 'compare', 'aria-label': 'Comparison' },
     el('h2', {}, 'Side by side ', el('button', { type: 'button', class: 'plain-button', onclick: () => choose({ row: [] }) }, 'Clear')),

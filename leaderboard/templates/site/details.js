@@ -10,7 +10,7 @@ function grid(caption, heads, rows) {
 }
 
 const span = (low, high, decimals) => (low === null ? '' : ` [${fixed(low, decimals)}, ${fixed(high, decimals)}]`);
-const measureTitle = (measure) => `${data.measures[measure].side} ${data.measures[measure].title} ${ARROWS[data.measures[measure].better]}`.trim();
+const measureTitle = (measure) => fullTitle(`${data.measures[measure].side} ${data.measures[measure].title}`.trim(), measure);
 
 // A difference from the layout's baseline, as the document has it.
 function differenceText(cell, measure) {
@@ -53,12 +53,14 @@ function openRow(block, label) {
   const layout = chosenLayout(block);
   const shown = tableOf(block, layout).rows.includes(row) ? layout : Object.keys(block.layouts)[0];
   const judged = row.verdicts ? ['forgets', 'keeps', 'costs'].map((key) => [key[0].toUpperCase() + key.slice(1), [pill(row.verdicts[key]), ` ${row.verdicts[key].detail || ''} `, el('span', { class: 'quiet' }, row.verdicts[key].sentence)]]) : [];
+  // Published configurations lie in the clone's leaderboard/tuned.
+  const command = data.published && !row.source ? row.command.replace('--tuned-dir tuned', '--tuned-dir leaderboard/tuned') : row.command;
   openDialog(name(label), [
     el('p', { class: 'quiet' }, `${row.kind} · ${block.title}`, row.source ? [' · from ', name(row.source)] : null, ` · ${row.badge}`),
     list(judged),
     measuresTable(block, shown, row),
-    el('h3', {}, 'Run it again ', copyButton(row.command)),
-    el('pre', { tabindex: 0, 'aria-label': 'Command' }, row.command),
+    el('h3', {}, 'Run it again ', copyButton(command)),
+    el('pre', { tabindex: 0, 'aria-label': 'Command' }, command),
     row.runs.length > 1 ? el('p', { class: 'quiet' }, `and the same with --seed ${row.runs.slice(1).map((run) => run.seed).join(', ')}`) : null,
     list([['Runs', row.runs.map((run, place) => [place ? ', ' : '', `seed ${run.seed} `, el('code', {}, run.key), (row.diverged || []).includes(run.seed) ? ' (diverged)' : ''])], ['Created', block.created.map((time) => time.slice(0, 10)).join(' to ')], ['Commit', block.commits.join(', ') || 'unknown'], ['Machine', block.environments.join('; ')], ['Text encoder', block.encoder]]),
     Object.keys(row.config).length ? settings('Configuration of the method', row.config) : null,

@@ -8,6 +8,8 @@ function field(id, label, entries, chosen, change) {
 function drawBoard() {
   const place = chosenBlock();
   const block = data.blocks[place];
+  const wanted = options().get('block');
+  if (wanted && ![block.title, String(place)].includes(wanted)) replace(byId('missing'), el('p', { class: 'notice' }, 'There are no results called ', name(wanted), ' here; these are ', name(block.title), '.'));
   const layout = chosenLayout(block);
   const sections = [...byId('board').querySelectorAll('.block')];
   for (const section of sections) section.hidden = Number(section.dataset.block) !== place;
@@ -43,12 +45,12 @@ function controls(block, layout) {
     say(`${plural(filterRows(search.value), 'row')} shown`);
   });
   const entries = Object.keys(block.layouts).map((one) => [one, (tableOf(block, one) || { title: one }).title]);
-  return el('section', { class: 'controls', 'aria-label': 'Choices' }, field('pick-layout', 'Numbers', entries, layout, (value) => choose({ layout: value })), el('div', { class: 'field' }, el('label', { for: 'search' }, 'Name contains'), search), el('p', { class: 'quiet' }, 'Tick rows to compare them; ⋯ shows what is behind a row.'));
+  return el('section', { class: 'controls', 'aria-label': 'Choices' }, field('pick-layout', 'Numbers', entries, layout, (value) => choose({ layout: value })), el('div', { class: 'field' }, el('label', { for: 'search' }, 'Name contains'), search), el('p', { class: 'quiet' }, 'Tick rows to compare them; ⋯ shows what is behind a row.'), el('p', { class: 'notice', id: 'unmatched', hidden: true }, 'No name contains this.'));
 }
 
 function numbers(block, layout) {
   const table = tableOf(block, layout);
-  return el('section', { 'aria-label': 'Numbers' }, el('h2', {}, table ? table.title : layout), table ? el('p', { class: 'quiet' }, table.caption) : null, el('div', { class: 'region', tabindex: 0, role: 'region', 'aria-label': 'Table of numbers' }, numbersTable(block, layout)), table ? el('ul', { class: 'notes' }, table.notes.map((note) => el('li', {}, note))) : null);
+  return el('section', { 'aria-label': 'Numbers' }, el('h2', {}, table ? table.title : layout), table ? el('p', { class: 'quiet' }, table.caption) : null, el('div', { class: 'region', tabindex: 0, role: 'region', 'aria-label': 'Table of numbers' }, numbersTable(block, layout)), table ? el('ul', { class: 'notes' }, block.layouts[layout].notes.map((note) => el('li', {}, note))) : null);
 }
 
 // The page of an address; as the browser finds it for :target, which is not there before all is loaded.
@@ -122,6 +124,8 @@ let drawnAt = window.innerWidth;
 window.addEventListener('resize', () => {
   if (Math.abs(window.innerWidth - drawnAt) < 8 || !data.blocks.length) return;
   drawnAt = window.innerWidth;
-  drawPlot(document.querySelector('.block:not([hidden]) figure'), data.blocks[chosenBlock()]);
+  // The results are not drawn before they are first shown.
+  const figure = document.querySelector('.block:not([hidden]) figure');
+  if (figure) drawPlot(figure, data.blocks[chosenBlock()]);
 });
 draw();

@@ -36,10 +36,11 @@ function tableOf(block, layout) {
   return { ...table, columns, rows: block.rows.filter((row) => section && section.rows.includes(row.label)) };
 }
 
-function headTitle(column) {
-  const { better, unit } = data.measures[column.measure];
+// A title with the measure's unit and direction.
+function fullTitle(title, measure) {
+  const { better, unit } = data.measures[measure];
   const units = { seconds: ' (s)', MiB: ' (MiB)' };
-  return `${column.title}${units[unit] || ''} ${ARROWS[better]}`.trim();
+  return `${title}${units[unit] || ''} ${ARROWS[better]}`.trim();
 }
 
 function numbersTable(block, layout) {
@@ -54,12 +55,12 @@ function numbersTable(block, layout) {
   const parts = [['method', 'Methods'], ['control', 'Controls'], ['reference', 'References']];
   const body = ([kind, title]) => {
     const rows = table.rows.filter((row) => row.kind === kind);
-    return rows.length ? el('tbody', { class: kind }, kind === 'method' ? null : el('tr', { class: 'part' }, el('th', { scope: 'rowgroup', colspan: table.columns.length + 1 }, title)), rows.map((row) => numbersRow(block, layout, table, row, axes))) : null;
+    return rows.length ? el('tbody', { class: kind }, kind === 'method' ? null : el('tr', { class: 'part' }, el('th', { scope: 'rowgroup', colspan: table.columns.length + 1 }, el('span', {}, title))), rows.map((row) => numbersRow(block, layout, table, row, axes))) : null;
   };
   return el(
     'table', { class: 'numbers', id: 'numbers' },
     el('caption', { class: 'unseen' }, `${table.title}: ${block.title}`),
-    el('thead', {}, el('tr', {}, el('th', { rowspan: 2, scope: 'col' }, 'Method'), heads.map(({ head, wide }) => el('th', { colspan: wide, scope: 'colgroup', class: 'group' }, head))), el('tr', {}, table.columns.map((column) => el('th', { scope: 'col', title: data.measures[column.measure].about }, headTitle(column))))),
+    el('thead', {}, el('tr', {}, el('th', { rowspan: 2, scope: 'col' }, 'Method'), heads.map(({ head, wide }) => el('th', { colspan: wide, scope: 'colgroup', class: 'group' }, head))), el('tr', {}, table.columns.map((column) => el('th', { scope: 'col', title: data.measures[column.measure].about }, fullTitle(column.title, column.measure))))),
     parts.map(body),
   );
 }
@@ -135,5 +136,7 @@ function sortRows(part, place, turn) {
 
 function filterRows(wanted) {
   for (const row of byId('board').querySelectorAll('tr[data-row]')) row.hidden = !row.dataset.row.toLowerCase().includes(wanted.toLowerCase());
-  return byId('board').querySelectorAll('#numbers tr[data-row]:not([hidden])').length;
+  const found = byId('board').querySelectorAll('.block:not([hidden]) tr[data-row]:not([hidden])').length;
+  byId('unmatched').hidden = found > 0;
+  return found;
 }

@@ -122,6 +122,9 @@ def test_rows_are_found_by_name(opened: Open) -> None:
             assert rows(p, kind=kind) == rows(p, "#numbers", kind) == [name]
         assert p.evaluate("document.activeElement.id") == "search"
         assert p.inner_text("#status") == "2 rows shown"
+        assert p.locator("#unmatched").is_hidden()
+        p.fill("#search", "zzz")
+        assert p.locator("#unmatched").is_visible()
 
 
 def test_chosen_rows_are_side_by_side(opened: Open) -> None:
@@ -137,6 +140,7 @@ def test_chosen_rows_are_side_by_side(opened: Open) -> None:
         # The document has differences from the baseline alone; for the others it says who computes them.
         compared = "bench results compare npo tracer --task sports-brand --backbone tiger"
         assert f"{compared} --scale small --ruleset tuned" in text
+        assert "--published" not in text
         assert p.url.count("row=") == 2
         p.check("[id='compare-original']")
         assert p.locator("#compare pre").inner_text().count("bench results compare") == 1
@@ -164,3 +168,24 @@ def test_too_few_seeds_are_said(opened: Open) -> None:
 def test_an_unknown_choice_falls_back(opened: Open) -> None:
     with opened(page(), "#/?layout=constructor&block=nonsense&row=nobody") as p:
         assert p.locator("#numbers").count() == 1
+        assert "There are no results called nonsense here; these are " in p.inner_text("#missing")
+
+
+def test_commands_of_a_published_page_fit_a_clone(opened: Open) -> None:
+    records = [
+        record.model_copy(update={"command": f"{record.command} --tuned-dir tuned"})
+        for record in make_records(tasks=("sports-brand",), backbones=("tiger",))
+    ]
+    with opened(page_of(make_synthetic_board(records), files=["tables/main.md"]), "#/?row=npo&row=tracer") as p:
+        assert p.inner_text("#compare pre").endswith(" --ruleset tuned --published")
+        p.click(".verdicts:visible tr[data-row=npo] .more")
+        assert p.inner_text("#dialog pre").endswith(" --tuned-dir leaderboard/tuned")
+        assert "Time (s) ↓" in p.inner_text("#dialog")
+
+
+def test_a_resize_before_the_results_are_shown_is_no_fault(opened: Open) -> None:
+    with opened(page(), "#/guide") as p:
+        p.set_viewport_size({"width": 700, "height": 900})
+        p.wait_for_timeout(60)
+        p.evaluate("() => { location.hash = '#/'; }")
+        p.wait_for_selector("figure:visible svg.plot")

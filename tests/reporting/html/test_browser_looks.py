@@ -120,6 +120,11 @@ def test_a_phone_shows_cards(opened: Open) -> None:
         assert words == '"Forgets"'
         heights = [cell.bounding_box()["y"] for cell in card.locator("td").all()]
         assert heights == sorted(set(heights))
+        for name in ("original", "popularity"):
+            link = p.locator(f"#numbers tr[data-row={name}] th a")
+            assert link.bounding_box()["height"] < 30, f"{name} is broken"
+        visit(p, "#/methods")
+        assert p.locator(".page:visible a[href*=arxiv]").first.bounding_box()["width"] > 60
 
 
 def test_the_skip_link_leads_to_the_results(opened: Open) -> None:

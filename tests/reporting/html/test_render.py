@@ -170,11 +170,31 @@ def test_rows_are_in_the_order_of_their_verdicts() -> None:
     assert shown[-3:] == ["original", "retrain", "popularity"]
 
 
-def test_it_links_to_papers_and_code() -> None:
+def test_it_links_to_papers_and_names_code() -> None:
     assert '<a href="https://arxiv.org/abs/2606.07688" rel="noopener noreferrer">' in page()
     assert "<code>methods/tracer.py</code>" in page()
-    linked = page_of(make_synthetic_board(), code="../../")
-    assert '<a href="../../methods/tracer.py">methods/tracer.py</a>' in linked
+
+
+def test_docstrings_are_shown_without_their_backticks() -> None:
+    assert "<code>tracer-paper</code> is eqs. 6 to 11 as printed" in page()
+    assert "``" not in page()
+
+
+def test_the_guide_explains_the_words_of_the_page() -> None:
+    guide = page()[page().index('id="/guide"') :]
+    words = ("(from scratch)", "mor: MiniOneRec", "smoke:", "tuned:", "Suite full", "re-scored:", "+ means", "Oracle")
+    for word in (*words, "1–12 ab", "Whisker", "sasrec", "CITATION.cff"):
+        assert word in guide, word
+    assert ">5 training seeds.</span>" in page()
+
+
+def test_notes_are_of_one_block_and_small_numbers_of_blocks_one_sentence() -> None:
+    for block in data_of(page())["blocks"]:
+        for layout in block["layouts"].values():
+            places = re.findall(r"\bon (letter|tiger)\b|\bwith (letter|tiger)\b", " ".join(layout["notes"]))
+            assert {name for pair in places for name in pair if name} <= {block["backbone"]}
+    assert page().count("Methods are ranked across blocks") == 1
+    assert "so far there are 4 at scale small, ruleset tuned." in page()
 
 
 def test_no_results_make_a_page_that_says_so() -> None:
