@@ -68,7 +68,7 @@ bench results compare tracer npo --published --task industrial-brand --backbone 
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
 bench results claims
 bench results claims 1 6 12
-bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
+bench results figures --published --kind pareto --task industrial-brand --width page --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
 bench results export results/demo-brand/tiger/tracer/smoke-seed0-f2b804ea0b --out trec

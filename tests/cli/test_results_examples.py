@@ -70,6 +70,18 @@ def test_a_files_name_says_its_format(
     assert [line.rstrip() for line in printed.splitlines()] == path.read_text(encoding="utf-8").splitlines()
 
 
+def test_a_file_of_the_user_s_own_is_kept(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "examples.html"
+    path.write_text("mine", encoding="utf-8")
+    done = bench(world, "--method", "npo", "--top", "1", "--out", str(path))
+    assert done.exit_code == 2
+    assert f"{path} exists and was not made by bench" in done.stderr
+    assert f"--out {tmp_path / 'bench' / 'examples.html'}" in done.stderr
+    assert path.read_text(encoding="utf-8") == "mine"
+    for top in "12":
+        assert bench(world, "--method", "npo", "--top", top, "--out", str(tmp_path / "b.html")).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -49,10 +49,22 @@ def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None
     result = bench(records, "--kind", "quantisation")
     assert result.exit_code == 0, result.output
     name = "quantisation-industrial-brand-tiger-small-tuned-suite-full"
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+    assert {path.name for path in (tmp_path / "figures").glob("[!.]*")} == {
         f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "txt")
     }
     assert f"figures/{name}" in result.stdout
+
+
+def test_a_file_of_the_user_s_own_is_kept(records: Path, tmp_path: Path) -> None:
+    place = tmp_path / "figures" / "quantisation-industrial-brand-tiger-small-tuned-suite-full.txt"
+    place.parent.mkdir()
+    place.write_text("mine", encoding="utf-8")
+    words = (records, "--kind", "quantisation", "--format", "svg,png")
+    assert f"{place.name} exists and was not made by bench" in told(bench(*words))
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    place.unlink()
+    for seed in "01":
+        assert bench(*words, "--seed", seed).exit_code == 0
 
 
 def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_path: Path) -> None:
