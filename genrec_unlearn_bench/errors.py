@@ -89,12 +89,13 @@ class UnknownName(UsageError):
     """A task, method, dataset … that does not exist, with the nearest ones that do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+        self.kind, self.name, self.known = kind, str(name), sorted(known)
+        names, near = self.known, difflib.get_close_matches(str(name), self.known, n=3, cutoff=0.5)
         every = "see `bench ls`" if kind == "name" else f"see `bench ls {kind}s`"
         most = 12 if kind in _LISTED else 40
         more = every if kind in _LISTED else f"{', '.join(names[:most])} … and {len(names) - most} more"
         listing = ", ".join(names) if len(names) <= most else more
+        self.near = near
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {listing}"
         super().__init__(f"unknown {kind} {name!r}", hint=hint)
 

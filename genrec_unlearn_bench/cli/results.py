@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -192,8 +193,10 @@ def examples(
 
     sides = TEST_GROUPS if group is None else (Group(one_of("group", group, TEST_GROUPS)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
-    wanted = options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite)
-    chosen = runs.choose_runs(found.board({**wanted, "requests": 1}), found.protocol, methods=named(method), seed=seed)
+    found = replace(found, published=True)  # Published results have no lists, and no option adds them.
+    wanted = {**options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite), "requests": 1}
+    with found.located():
+        chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     width = check_beam(found.protocol.beam if beam is None else beam)
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(*chosen, store)

@@ -187,6 +187,37 @@ def test_unknown_names_get_the_nearest(records: Path) -> None:
     assert "reported" in told(bench("--results-dir", records, "--compare", "paper"), 2)
 
 
+@pytest.mark.parametrize(
+    ("words", "what", "hint"),
+    [
+        ("--task steam-price", "no results of task 'steam-price'", "--published adds the suite's own; known here: ind"),
+        ("--task steam-*", "no results of task 'steam-*'", "--published adds the suite's own; known here: ind"),
+        # Nobody has published results of it.
+        ("--task steam-item", "no results of task 'steam-item'", "run it first (bench run); known here: ind"),
+        ("--task steam-prise", "unknown task 'steam-prise'", "did you mean steam-price or "),
+        ("--backbone p5sid", "no results of backbone 'p5sid'", "--published adds the suite's own; known here: letter"),
+        ("--method scrub", "no results of method 'scrub'", "--published adds the suite's own; known here: fil"),
+        ("--method scrubb", "unknown method 'scrubb'", "(--published adds the suite's own)"),
+        ("--scale official", "no results of scale 'official'", "run it first (bench run); known here: small"),
+        ("--suite full", "no results of suite 'full'", "--published adds the suite's own; known here: core"),
+        ("--ruleset fixed", "no results of ruleset 'fixed'", "--published adds the suite's own; known here: tuned"),
+        ("--scale smoke", "no results of scale 'smoke'", "--published adds the suite's own; known here: small"),
+    ],
+)
+def test_what_has_no_results_here_is_not_called_unknown(records: Path, words: str, what: str, hint: str) -> None:
+    text = told(bench("--results-dir", records, *words.split()), 2)
+    assert f"error: {what}\n" in text
+    assert f"where: {records}\n" in text
+    assert hint in text
+    # What the hint promises is so: the suite's own results end the fault, or do not.
+    added = bench("--results-dir", records, "--protocol", "2", "--published", *words.split())
+    assert (added.exit_code == 0) == hint.startswith("--published")
+
+
+def test_a_near_name_of_the_call_s_own_results_needs_no_option(records: Path) -> None:
+    assert "published" not in told(bench("--results-dir", records, "--task", "sportz-brand"), 2)
+
+
 def test_own_columns_take_the_place_of_a_layouts(records: Path) -> None:
     result = bench(
         "--results-dir", records, "--metric", "forget:gap.hr@10,retain:hr@5", "--metric", "cost.*", "--format", "json"

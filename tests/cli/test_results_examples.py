@@ -87,7 +87,10 @@ def test_a_file_of_the_user_s_own_is_kept(world: World, tmp_path: Path) -> None:
     [
         (("--method", "traser"), "did you mean tracer"),
         (("--method", "npo", "--task", "nowhere"), "unknown task"),
-        (("--method", "npo", "--suite", "full"), "unknown suite"),
+        (("--method", "npo", "--suite", "full"), "no results of suite 'full'"),
+        # No option of this command adds the suite's own results.
+        (("--method", "scrub"), "no results of method 'scrub'"),
+        (("--method", "npo", "--task", "steam-price"), "run it first (bench run); known here: world-brand"),
         (("--method", "npo", "--seed", "4"), "not all rows have a run at seed 4"),
         (("--method", "rmu"), "at no seed all rows have a run"),
         (("--method", "flat"), "flat has none"),
