@@ -119,4 +119,4 @@ def test_runs_made_elsewhere_are_said_with_their_command(world: World) -> None:
 def test_one_seed_is_taken_not_the_last_of_several(world: World) -> None:
     refused = bench(world, "--method", "npo,tracer", "--seed", "0,1")
     assert refused.exit_code == 2
-    assert "valid integer" in refused.output
+    assert "'0,1' is no seed; a whole number from 0 up" in refused.output
