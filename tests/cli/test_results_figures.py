@@ -132,6 +132,15 @@ def test_calls_that_cannot_be_answered_are_refused_in_words(records: Path, words
     assert not Path("figures").exists()
 
 
+@pytest.mark.parametrize("file", ["mine.py", "my/mine.py:Mine", "'my own/mine.py'"])
+def test_a_method_that_does_not_ship_is_run_by_its_file(tmp_path: Path, file: str) -> None:
+    mine = {"mine": (0.3, 0.9)}
+    planted = make_records(tasks=("industrial-brand",), backbones=("tiger",), methods=mine, seeds=(0,))
+    record = next(one for one in planted if one.cell.method == "mine")
+    write_records([record.model_copy(update={"command": f"bench run --method {file} --seed 0"})], tmp_path / "r")
+    assert f"--scale small --method {file} --suite full" in told(bench(tmp_path / "r", "--kind", "probing"))
+
+
 def test_a_table_that_is_broken_is_named(records: Path, tmp_path: Path) -> None:
     write_full(tmp_path / "r", full_records(seeds=(0,)), kinds=("probing",))
     for path in (tmp_path / "r").rglob("probing.csv"):
