@@ -17,8 +17,6 @@ from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
 
 WRITTEN = ".bench-files"
 """In a folder of outputs: a digest a line of all that ``write_outputs`` ever wrote there."""
-_MADE = b"<!-- Made by `bench "
-"""Near the top of a page that says so itself."""
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
@@ -130,7 +128,8 @@ def write_outputs(files: Mapping[Path, bytes], out: Path, option: str) -> list[P
     for path, content in files.items():
         with guarded(path, option, verb="read"):
             there = path.read_bytes() if path.is_file() else b""
-        if _MADE not in there[:200] and _digest(there) not in (_digest(b""), _digest(content), *_written(path)):
+        says_so = b"<!-- Made by `bench " in there[:200]
+        if not says_so and _digest(there) not in (_digest(b""), _digest(content), *_written(path)):
             raise UsageError(
                 f"{path} exists and was not made by bench, or has been changed since",
                 hint=f"write to another place ({option} {free}), or move the file away",

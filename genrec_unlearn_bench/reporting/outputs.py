@@ -141,17 +141,12 @@ def _figures(report: Report, form: Literal["svg", "pdf"]) -> list[Output]:
 def placed(files: Iterable[Output], out: Path) -> dict[Path, bytes]:
     """Files by their path: in a folder, or the main one under the name ``out`` with what it needs beside it."""
     single = not out.is_dir() and out.suffix.lower() in SUFFIXES
-    places = {}
-    for file in files:
-        if single and file.role == "further":
-            continue
-        place = out / file.name
-        if single:
-            # The bibliography by the main file's name, figures by their own.
-            beside_it = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
-            place = out if file.role == "main" else beside_it
-        places[place] = file.data
-    return places
+    if not single:
+        return {out / file.name: file.data for file in files}
+    # The bibliography goes by the main file's name, figures by their own.
+    names = {"main": out.name, ".bib": out.with_suffix(".bib").name}
+    shown = [file for file in files if file.role != "further"]
+    return {out.with_name(names.get(file.role, names.get(file.name[-4:], file.name))): file.data for file in shown}
 
 
 def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:

@@ -110,21 +110,17 @@ class ResultSet:
 
     def _explain(self, fault: UnknownName) -> None:
         kind, more = fault.kind, "" if self.published else "--published adds the suite's own"
-        paths = [path.relative_to(top) for _, top in published_sources(SHIPPED) for path in top.glob("*/*/*/*-seed*")]
-        rows = [dict(zip(_PATH, (*path.parts[:3], path.name.partition("-")[0]), strict=True)) for path in paths]
-        suite = {row[kind] for row in rows if kind in row}.union(_VALUES.get(kind, ()))
-        known = suite.union(tasks() if kind == "task" else methods() if kind == "method" else ())
-        known |= {*SCALES} if kind == "scale" else set()
+        paths = (path for _, top in published_sources(SHIPPED) for path in top.glob("*/*/*/*-seed*"))
+        parts = [dict(zip(_PATH, (*path.parts[-4:-1], path.name.partition("-")[0]), strict=True)) for path in paths]
+        suite = {part[kind] for part in parts} if kind in _PATH else {*_VALUES.get(kind, ())}
+        known = suite.union({"task": [*tasks()], "method": [*methods()], "scale": [*SCALES]}.get(kind, []))
+        fits = {name for name in known if chosen(name, (fault.name,))}
         near = UnknownName(kind, fault.name, known.union(fault.known))
-        if fault.name.isdigit() or any(chosen(name, (fault.name,)) for name in known):
+        fault.hint = f"{near.hint}{f' ({more})' if more and near.near and not {*near.near} & {*fault.known} else ''}"
+        if fits or fault.name.isdigit():
             fault.what = f"no results of {kind} {fault.name!r}"
-            run = "" if more and any(chosen(name, (fault.name,)) for name in suite) else "run it first (bench run)"
-            shown = ", ".join(fault.known[:12]) + ", …" * (len(fault.known) > 12)
-            fault.hint = f"{run or more}; known here: {shown}"
-        else:
-            fault.hint = (
-                f"{near.hint}{f' ({more})' if more and near.near and not {*near.near} & {*fault.known} else ''}"
-            )
+            offer = more if more and fits & suite else "run it first (bench run)"
+            fault.hint = f"{offer}; known here: {', '.join(fault.known)}"
 
 
 def load_result_set(
