@@ -196,7 +196,12 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
     message = str(entry.get("ctx", {}).get("error", entry["msg"]))
-    if entry["type"] == MESSAGE_ONLY or not place:
+    pattern = re.sub("[Aa]-[Zz]|0-9", "", whole := str(entry.get("ctx", {}).get("pattern", "")))
+    if re.match(r"\^\[[Aa]-[Zz]", whole) and " " not in whole:
+        signs = [word for sign, word in {"_": "underscores", ".": "dots", "-": "hyphens"}.items() if sign in pattern]
+        words = ["letters" if "A-Z" in whole else "lower-case letters", "digits", *signs]
+        message = f"use {', '.join(words[:-1])} and {words[-1]} only, beginning with a letter"
+    if entry["type"] in (MESSAGE_ONLY, "missing") or not place:
         return f"{place}: {message}" if place else message
     try:
         text = repr(entry.get("input"))

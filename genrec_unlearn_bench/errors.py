@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TypeVar, cast
 
 
@@ -89,8 +90,8 @@ class UnknownName(UsageError):
     """A task, method, dataset … that does not exist, with the nearest ones that do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
-        near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+        self.kind, self.name, self.known = kind, str(name), (names := sorted(known))
+        self.near = near = difflib.get_close_matches(self.name, names, n=3, cutoff=0.5)
         every = "see `bench ls`" if kind == "name" else f"see `bench ls {kind}s`"
         most = 12 if kind in _LISTED else 40
         more = every if kind in _LISTED else f"{', '.join(names[:most])} … and {len(names) - most} more"
@@ -116,10 +117,10 @@ class MissingExtra(UsageError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package {package!r}, which is not installed",
-            hint=f"pip install 'genrec-unlearn-bench[{extra}]'",
-        )
+        clone = Path(__file__).parents[1]
+        name = f"-e '{clone}[{extra}]'" if (clone / "pyproject.toml").is_file() else f"'genrec-unlearn-bench[{extra}]'"
+        what = f"{purpose} needs the package {package!r}, which is not installed"
+        super().__init__(what, hint=f"pip install {name}")
 
 
 class DataMissing(UsageError):

@@ -13,7 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from genrec_unlearn_bench.errors import BenchError, StorageError
+from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError
+
+WRITTEN = ".bench-files"
+"""In a folder of outputs: a digest a line of all that ``write_outputs`` ever wrote there."""
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space there, or choose another place"),
@@ -112,6 +115,45 @@ def atomic_bytes(target: Path, content: bytes, option: str, *, synced: bool = Tr
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def write_outputs(files: Mapping[Path, bytes], out: Path, option: str) -> list[Path]:
+    """Write files beside those of a user's own, which are never replaced. Returns their paths.
+
+    Raises:
+        UsageError: One is there and is not as such a call left it; nothing has been written then.
+        StorageError: Names ``option``, which ``out`` is the value of.
+    """
+    free = out.parent / "bench" / out.name if out in files else out / "bench"
+    for path, content in files.items():
+        with guarded(path, option, verb="read"):
+            there = path.read_bytes() if path.is_file() else b""
+        says_so = b"<!-- Made by `bench " in there[:200]
+        if not says_so and _digest(there) not in (_digest(b""), _digest(content), *_written(path)):
+            raise UsageError(
+                f"{path} exists and was not made by bench, or has been changed since",
+                hint=f"write to another place ({option} {free}), or move the file away",
+            )
+    for path, content in files.items():
+        if (digest := _digest(content)) not in _written(path):
+            # Before the file, as a call may end in between. In a place like /tmp the list may be somebody else's.
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.with_name(WRITTEN).open("a", encoding="utf-8") as listed:
+                    listed.write(f"{digest}\n")
+        atomic_bytes(path, content, option)
+    return list(files)
+
+
+def _written(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.with_name(WRITTEN).read_text(encoding="utf-8", errors="replace").split()
+    return []
+
+
+def _digest(content: bytes) -> str:
+    """White space does not count: git and LaTeX change it."""
+    return hashlib.blake2b(b" ".join(content.split()), digest_size=16).hexdigest()
 
 
 def find_files(root: Path, name: str) -> list[Path]:

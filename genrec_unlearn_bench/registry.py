@@ -210,7 +210,7 @@ def variants_of(entry: Entry) -> list[Entry]:
 def _read_entry(path: Path, wanted: str | None, *, origin: Literal["package", "file"], module: str) -> Entry:
     """Name, summary and requirements of the method class in a file: the public class that sets ``name``."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, UnicodeDecodeError) as fault:
         where = f"{path}:{getattr(fault, 'lineno', None) or 1}"
         raise UsageError(f"the method file cannot be read: {fault}", where=where) from None

@@ -55,6 +55,26 @@ def test_unknown_keys_are_compared_with_those_of_the_model_they_stand_in(
     assert caught.value.faults == (f"{place}: unknown key; {hint}{'?' if 'mean' in hint else ''}",)
 
 
+class _Named(StrictModel):
+    lower: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")] = "a"
+    mixed: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "a"
+    attribute: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,38}$")] = "a"
+    url: Annotated[str, Field(pattern=r"^https://\S+$")] = "https://a"
+    needed: int
+
+
+def test_faults_say_what_a_name_may_hold_and_dump_no_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(_Named, {"lower": "A b", "mixed": "a b", "attribute": "A", "url": "a"}, where="file")
+    assert list(caught.value.faults) == [
+        "lower: use lower-case letters, digits and hyphens only, beginning with a letter (got 'A b')",
+        "mixed: use letters, digits, underscores, dots and hyphens only, beginning with a letter (got 'a b')",
+        "attribute: use lower-case letters, digits and underscores only, beginning with a letter (got 'A')",
+        "url: String should match pattern '^https://\\S+$' (got 'a')",
+        "needed: Field required",
+    ]
+
+
 def test_a_list_of_faulty_entries_is_one_fault() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(_Listed, {"names": [1990]}, where="here")

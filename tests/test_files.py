@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from genrec_unlearn_bench.errors import BenchError, StorageError, printable
-from genrec_unlearn_bench.files import atomic_folder, atomic_text, folder_digest, guarded, storage_error, write_json
+from genrec_unlearn_bench.errors import BenchError, StorageError, UsageError, printable
+from genrec_unlearn_bench.files import (
+    WRITTEN,
+    atomic_folder,
+    atomic_text,
+    folder_digest,
+    guarded,
+    storage_error,
+    write_json,
+    write_outputs,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -44,6 +53,35 @@ def test_without_replace_the_first_stays(tmp_path: Path) -> None:
             (draft / text).write_text(text)
     assert names(target) == ["old"]
     assert names(tmp_path) == ["run"]
+
+
+def test_outputs_replace_outputs_and_nothing_else(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def write(text: str) -> None:
+        write_outputs({one: text.encode(), two: text.encode()}, tmp_path, "--out")
+
+    for text in ("a b", "c", "c", "d"):
+        write(text)
+        assert (one.read_text(), two.read_text()) == (text, text)
+    assert len((tmp_path / WRITTEN).read_text().split()) == 3
+    # An earlier output, also after git or LaTeX has changed its white space; an empty file holds nothing.
+    for mine in ("a  b\r\n", "", "e"):
+        two.write_text(mine)
+        write("e")
+    for theirs in ("ab", "e f"):
+        two.write_text(theirs)
+        with pytest.raises(UsageError, match="two exists and was not made by bench"):
+            write("g")
+        assert (one.read_text(), two.read_text()) == ("e", theirs)
+
+
+def test_outputs_are_written_though_the_list_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / WRITTEN).mkdir()
+    write_outputs({tmp_path / "one": b"1"}, tmp_path, "--out")
+    with pytest.raises(UsageError):
+        write_outputs({tmp_path / "one": b"2"}, tmp_path, "--out")
+    assert (tmp_path / "one").read_text() == "1"
 
 
 def test_a_failure_keeps_what_was_there(tmp_path: Path) -> None:

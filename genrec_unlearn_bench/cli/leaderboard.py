@@ -11,6 +11,7 @@ from genrec_unlearn_bench.cli import options
 from genrec_unlearn_bench.cli.command import AsJson, stdout
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
+from genrec_unlearn_bench.files import write_outputs
 from genrec_unlearn_bench.progress_display import print_line
 
 
@@ -41,7 +42,7 @@ def leaderboard(
     What every mark means, which tests were made, how many seeds there are and what was left out stands below a table.
     """
     from genrec_unlearn_bench.reporting.formats.terminal import draw
-    from genrec_unlearn_bench.reporting.outputs import FORMATS, outputs, write_outputs
+    from genrec_unlearn_bench.reporting.outputs import FORMATS, outputs, placed
 
     formats = options.chosen_formats("json" if as_json else format_, out, FORMATS)
     if compare is not None:
@@ -61,5 +62,5 @@ def leaderboard(
         # No line break is added: a redirected file is the one that --out would write.
         print(made[0].content, end="")
         return
-    for place in write_outputs(made, out, "--out"):
+    for place in write_outputs(placed(made, out), out, "--out"):
         print_line(str(place))

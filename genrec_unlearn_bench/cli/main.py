@@ -68,7 +68,7 @@ bench results compare tracer npo --published --task industrial-brand --backbone 
 bench results compare tracer retrain --task industrial-brand --backbone tiger --published --users --seed 0
 bench results claims
 bench results claims 1 6 12
-bench results figures --kind pareto --task industrial-brand --width page --format pdf --out paper/figures
+bench results figures --published --kind pareto --task industrial-brand --width page --out paper/figures
 bench results examples --task demo-brand --method tracer,npo --top 5
 bench results examples --task demo-brand --method tracer --group retain --out examples.html
 bench results export results/demo-brand/tiger/tracer/smoke-seed0-f2b804ea0b --out trec
@@ -124,8 +124,8 @@ class Command(TyperCommand):
             ctx.meta[ALL] = True
             typer.echo(self.get_help(ctx))
             raise typer.Exit
-        if any(param.name == "seed" and getattr(param, "multiple", False) for param in self.params):
-            args = _one_seed_each(args)
+        for several in [getattr(param, "multiple", False) for param in self.params if param.name == "seed"]:
+            args = _one_seed_each(args, several=several)
         found: list[str] = super().parse_args(ctx, args)
         return found
 
@@ -145,11 +145,15 @@ class Command(TyperCommand):
                 formatter.write_text(" ".join(name.partition(" ")[0] for name, _ in rare))
 
 
-def _one_seed_each(args: Iterable[str]) -> list[str]:
-    """``--seed 0,1`` as ``--seed 0 --seed 1``; other options take their commas themselves."""
+def _one_seed_each(args: Iterable[str], *, several: bool) -> list[str]:
+    """``--seed 0,1`` as ``--seed 0 --seed 1``; other options take their commas themselves. Raises BadParameter."""
+    syntax = "whole numbers from 0 up, several with commas: --seed 0,1,2,3,4" if several else "a whole number from 0 up"
     out: list[str] = []
     for word in args:
         if out[-1:] == ["--seed"] or word.startswith("--seed="):
+            for seed in word.removeprefix("--seed=").replace(",", " " if several else ",").split():
+                if not seed.isdecimal():
+                    raise typer.BadParameter(f"{seed!r} is no seed; {syntax}", param_hint="'--seed'")
             out += word.replace(",", " --seed " if word[:1] != "-" else " --seed=").split()
         else:
             out.append(word)

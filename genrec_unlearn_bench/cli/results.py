@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from genrec_unlearn_bench.cli.command import AsJson, Output, sheet, stdout
 from genrec_unlearn_bench.config import named, one_of
 from genrec_unlearn_bench.errors import UsageError
 from genrec_unlearn_bench.evaluation.metric import Group
-from genrec_unlearn_bench.files import atomic_bytes, atomic_text
+from genrec_unlearn_bench.files import write_outputs
 from genrec_unlearn_bench.progress_display import open_store, print_line, progressing
 
 Numbers = Annotated[list[int] | None, Argument(help="Claims to show in full; all in brief where none is given.")]
@@ -93,7 +94,7 @@ def claims(
     tested = [report.check_claim(claim, blocks, content, protocol) for claim in chosen]
     document = report.claims_document(tested, protocol)
     if out is not None:
-        atomic_text(out, report.claims_markdown(tested, protocol), "--out")
+        write_outputs({out: report.claims_markdown(tested, protocol).encode("utf-8")}, out, "--out")
         return Output(document, [str(out)])
     titles = [f"{each.claim.number}. {each.claim.title}: {each.verdict.value}" for each in tested]
     if number:
@@ -144,10 +145,9 @@ def figures(
     request = FigureRequest(found.protocol, named(method), named(metric), beam)
     drawn, skipped = catalogue.draw_all(board, named(kind), request)
     written, lines = [], []
-    for figure in drawn:
-        files = drawing.figure_files(figure, formats, width)
-        for file, content in files.items():
-            atomic_bytes(out / file, content, "--out")
+    made = [(figure, drawing.figure_files(figure, formats, width)) for figure in drawn]
+    write_outputs({out / file: content for _, files in made for file, content in files.items()}, out, "--out")
+    for figure, files in made:
         facts = {"name": figure.name, "kind": figure.kind, "block": figure.block.title}
         written.append({**facts, "caption": " ".join(figure.caption), "files": [str(out / file) for file in files]})
         lines.append(f"{figure.kind}: {out / figure.name} ({', '.join(file.rpartition('.')[2] for file in files)})")
@@ -193,8 +193,10 @@ def examples(
 
     sides = TEST_GROUPS if group is None else (Group(one_of("group", group, TEST_GROUPS)),)
     found = options.read_results(results_dir, skip_broken=skip_broken, protocol=protocol)
-    wanted = options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite)
-    chosen = runs.choose_runs(found.board({**wanted, "requests": 1}), found.protocol, methods=named(method), seed=seed)
+    found = replace(found, published=True)  # Published results have no lists, and no option adds them.
+    wanted = {**options.filters(task=task, backbone=backbone, ruleset=ruleset, scale=scale, suite=suite), "requests": 1}
+    with found.located():
+        chosen = runs.choose_runs(found.board(wanted), found.protocol, methods=named(method), seed=seed)
     width = check_beam(found.protocol.beam if beam is None else beam)
     with open_store(cache_dir) as (store, _):
         read = runs.load_task_runs(*chosen, store)
@@ -211,7 +213,7 @@ def examples(
         # No line break is added: a redirected file is the one that --out would write.
         print(text, end="")
     else:
-        atomic_text(out, text, "--out")
+        write_outputs({out: text.encode("utf-8")}, out, "--out")
         print_line(str(out))
 
 
@@ -245,9 +247,8 @@ def export(
             cell = record.cell
             name = f"{cell.task}-{cell.backbone}-{cell.method}-{cell.scale}-seed{cell.seed}-{record.key[:10]}"
             place = out if len(records) == 1 else out / name
-            files = {place / name: text for name, text in trec_files(find_lists(record, store))}
-            for path, text in files.items():
-                atomic_text(path, text, "--out")
+            files = {place / name: text.encode("utf-8") for name, text in trec_files(find_lists(record, store))}
+            write_outputs(files, out, "--out")
             exported.append({"run": str(folder), "key": record.key, "files": [str(path) for path in files]})
     return Output(exported, [path for one in exported for path in one["files"]])
 

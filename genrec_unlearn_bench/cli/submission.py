@@ -154,7 +154,7 @@ def verify(
     from genrec_unlearn_bench.submissions.verification import verify as examine
     from genrec_unlearn_bench.submissions.verification import write_verification
 
-    if write and not path.is_dir():
+    if write and path.is_file():
         raise UsageError("--write needs a folder", where=str(path), hint="unpack the archive, or leave --write out")
     with opened(path, leaderboard) as bundle:
         found = examine(bundle, claims=not write)
@@ -188,6 +188,8 @@ def site(leaderboard: SiteOf = Path("leaderboard"), out: SiteOut = None, check: 
                 hint="make it again with `bench submission site` and look at what has changed",
             )
         return Output(counted, [f"{place}: {len(files)} files, as {len(results)} results make them"])
+    if place.is_dir() and any(place.iterdir()) and not (place / "index.html").is_file():
+        raise UsageError(f"{place} holds no site, and would be replaced", hint="name a new folder (--out DIR)")
     with atomic_folder(place, "--out", replace=True) as draft:
         for name, content in files.items():
             (draft / name).parent.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,8 @@ def locate(spec: DatasetSpec, data_dir: Path | None, progress: Progress, *, down
     lacking = {folder: [file for file in spec.files if not present(file, folder)] for folder in folders}
     complete = next((folder for folder in folders if not lacking[folder]), None)
     begun = next((folder for folder in folders if len(lacking[folder]) < len(spec.files)), None)
-    target = complete or begun or (data_roots()[0] if data_dir is None else data_dir) / spec.name
+    own = data_dir if data_dir and data_dir.resolve().name in (spec.name, *spec.aliases) else None
+    target = complete or begun or own or (data_roots()[0] if data_dir is None else data_dir) / spec.name
     missing = lacking.get(target, list(spec.files))
     if missing and (reason := _fetch(spec, missing, target, progress if download else None)) is not None:
         raise _missing(spec, missing, folders, target, reason)

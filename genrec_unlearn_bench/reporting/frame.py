@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from genrec_unlearn_bench.errors import UnknownName
-from genrec_unlearn_bench.files import atomic_bytes, atomic_text
+from genrec_unlearn_bench.files import write_outputs
 from genrec_unlearn_bench.reporting.measure import Measure
 from genrec_unlearn_bench.reporting.results import CELL_COLUMNS, Result
 
@@ -90,8 +90,8 @@ def write_parquet(results: Sequence[Result], folder: Path) -> int:
     card = _CARD.format(
         cells=len(results), tasks=", ".join(tasks), methods=", ".join(methods), protocol=results[0].protocol_version
     )
-    atomic_bytes(folder / "results.parquet", frame.to_parquet(index=False), "--out")
-    atomic_text(folder / "README.md", card, "--out")
+    files = {folder / "results.parquet": frame.to_parquet(index=False), folder / "README.md": card.encode("utf-8")}
+    write_outputs(files, folder, "--out")
     return len(frame)
 
 

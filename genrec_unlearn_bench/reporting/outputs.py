@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from genrec_unlearn_bench.errors import DataMissing, UnknownName
-from genrec_unlearn_bench.files import atomic_bytes
 from genrec_unlearn_bench.reporting.across import Across, across
 from genrec_unlearn_bench.reporting.board import Board, make_board
 from genrec_unlearn_bench.reporting.document import render_json
@@ -139,24 +138,15 @@ def _figures(report: Report, form: Literal["svg", "pdf"]) -> list[Output]:
     return [Output(f"{name}.{form}", content, "beside") for name, content in drawn if content is not None]
 
 
-def write_outputs(files: Iterable[Output], out: Path, option: str) -> list[Path]:
-    """Write files into a folder, or the main one under the name ``out`` with what it needs beside it.
-
-    Returns their paths. Raises StorageError naming ``option``.
-    """
+def placed(files: Iterable[Output], out: Path) -> dict[Path, bytes]:
+    """Files by their path: in a folder, or the main one under the name ``out`` with what it needs beside it."""
     single = not out.is_dir() and out.suffix.lower() in SUFFIXES
-    written = []
-    for file in files:
-        if single and file.role == "further":
-            continue
-        place = out / file.name
-        if single:
-            # The bibliography by the main file's name, figures by their own.
-            beside_it = out.with_suffix(".bib") if file.name.endswith(".bib") else out.with_name(file.name)
-            place = out if file.role == "main" else beside_it
-        atomic_bytes(place, file.data, option)
-        written.append(place)
-    return written
+    if not single:
+        return {out / file.name: file.data for file in files}
+    # The bibliography goes by the main file's name, figures by their own.
+    names = {"main": out.name, ".bib": out.with_suffix(".bib").name}
+    shown = [file for file in files if file.role != "further"]
+    return {out.with_name(names.get(file.role, names.get(file.name[-4:], file.name))): file.data for file in shown}
 
 
 def site_files(results: Sequence[Result], *, root: Path) -> dict[str, bytes]:

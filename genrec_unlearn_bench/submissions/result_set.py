@@ -13,16 +13,22 @@ from typing import Any
 
 from genrec_unlearn_bench import PROTOCOL_VERSION
 from genrec_unlearn_bench.config import several
-from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UsageError
+from genrec_unlearn_bench.data.tasks import tasks
+from genrec_unlearn_bench.errors import DataMissing, ProtocolMismatch, UnknownName, UsageError
+from genrec_unlearn_bench.registry import methods
 from genrec_unlearn_bench.reporting.board import Board, without_copies
 from genrec_unlearn_bench.reporting.comparisons import PairedBlock, compare_rows, find_pair
 from genrec_unlearn_bench.reporting.measure import check_beam
 from genrec_unlearn_bench.reporting.outputs import Report, make_report
 from genrec_unlearn_bench.reporting.protocol import PROTOCOLS, StatisticsProtocol, find_layout, statistics_protocol
-from genrec_unlearn_bench.reporting.results import OWN, Loaded, Result, load_results
-from genrec_unlearn_bench.reporting.selection import chosen_layout, filtered, selected_board
+from genrec_unlearn_bench.reporting.results import OWN, SCALES, Loaded, Result, load_results
+from genrec_unlearn_bench.reporting.selection import chosen, chosen_layout, filtered, selected_board
 from genrec_unlearn_bench.submissions.bundle import SHIPPED
 from genrec_unlearn_bench.submissions.verification import published_sources
+
+_PATH = ("task", "backbone", "method", "scale")
+"""What the path of a published result says of it."""
+_VALUES = {"suite": ("core", "full"), "ruleset": ("default", "fixed", "tuned")}
 
 
 @dataclass(frozen=True)
@@ -87,22 +93,34 @@ class ResultSet:
         """Two rows of each selected block that has both, by the protocol's primary measures unless some are named."""
         protocol = self.protocol
         measures = tuple(dict.fromkeys(protocol.measures(metrics or protocol.primary, beam)))
-        with self.located(first, second):
+        with self.located():
             pairs = find_pair(self.board(filters), first, second)
         return tuple(compare_rows(*pair, measures, protocol) for pair in pairs)
 
     @contextmanager
-    def located(self, *methods: str) -> Iterator[None]:
-        """Add to an error about names which folders were read, and how to read the suite's own results as well."""
+    def located(self) -> Iterator[None]:
+        """Add to an error about names which folders were read, and whether the suite knows the name or a near one."""
         try:
             yield
         except UsageError as fault:
             fault.where = fault.where or ", ".join((*self.places, *self.others))
-            if not self.published and set(methods) - {result.method for result in self.results}:
-                near = f"{fault.hint} Or " if (fault.hint or "").startswith("did you mean") else ""
-                more = "add --published, as the suite's own results may have it, or name another --results-dir"
-                fault.hint = f"{near}{more}"
+            if isinstance(fault, UnknownName):
+                self._explain(fault)
             raise
+
+    def _explain(self, fault: UnknownName) -> None:
+        kind, more = fault.kind, "" if self.published else "--published adds the suite's own"
+        paths = (path for _, top in published_sources(SHIPPED) for path in top.glob("*/*/*/*-seed*"))
+        parts = [dict(zip(_PATH, (*path.parts[-4:-1], path.name.partition("-")[0]), strict=True)) for path in paths]
+        suite = {part[kind] for part in parts} if kind in _PATH else {*_VALUES.get(kind, ())}
+        known = suite.union({"task": [*tasks()], "method": [*methods()], "scale": [*SCALES]}.get(kind, []))
+        fits = {name for name in known if chosen(name, (fault.name,))}
+        near = UnknownName(kind, fault.name, known.union(fault.known))
+        fault.hint = f"{near.hint}{f' ({more})' if more and near.near and not {*near.near} & {*fault.known} else ''}"
+        if fits or fault.name.isdigit():
+            fault.what = f"no results of {kind} {fault.name!r}"
+            offer = more if more and fits & suite else "run it first (bench run)"
+            fault.hint = f"{offer}; known here: {', '.join(fault.known)}"
 
 
 def load_result_set(
@@ -138,8 +156,9 @@ def load_result_set(
     finally:
         if running:
             gc.enable()
-    results = filtered((result for part in parts for result in part.results), filters)
     places = (*map(str, own), *(["the suite's own results"] if published else []))
+    with ResultSet((), (), places, published).located():
+        results = filtered((result for part in parts for result in part.results), filters)
     faults = tuple(fault for part in parts for fault in part.faults)
     versions = Counter(result.protocol_version for result in results)
     newest = max(versions, key=lambda version: (version in PROTOCOLS, version), default=PROTOCOL_VERSION)

@@ -66,7 +66,7 @@ def test_a_folder_gets_every_format_and_its_companions(records: Path, tmp_path: 
         "--results-dir", records, "--format", "md,csv,json,latex,html", "--out", out, "--bib", "--standalone"
     )
     assert result.exit_code == 0, result.output
-    names = {path.name for path in out.iterdir()}
+    names = {path.name for path in out.glob("[!.]*")}
     assert names >= {
         "main.md",
         "main-long.csv",
@@ -82,7 +82,50 @@ def test_a_folder_gets_every_format_and_its_companions(records: Path, tmp_path: 
 
 def test_a_latex_file_gets_its_bibliography_beside_it(records: Path, tmp_path: Path) -> None:
     assert bench("--results-dir", records, "--out", tmp_path / "paper.tex", "--bib").exit_code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["paper.bib", "paper.tex"]
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["paper.bib", "paper.tex"]
+
+
+FOREIGN = "my own paper"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("main.tex", ("--format", "md,latex", "--bib")),
+        ("main.bib", ("--format", "latex", "--bib")),
+        ("main-statistics.tex", ("--format", "latex")),
+        ("main.md", ("--format", "csv,md")),
+        ("main-long.csv", ("--format", "csv")),
+        ("main.json", ("--format", "json")),
+        ("index.html", ("--format", "html")),
+    ],
+)
+def test_a_file_of_the_user_s_own_is_never_replaced(
+    records: Path, tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / name).write_text(FOREIGN, encoding="utf-8")
+    call = ("--results-dir", records, *words, "--out")
+    text = told(bench(*call, "paper"), 2)
+    assert f"paper/{name} exists and was not made by bench" in text
+    assert "--out paper/bench" in text
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in (tmp_path / "paper").iterdir()] == [
+        (name, FOREIGN)
+    ]
+    # The hint's call works, and over its own files as well, though their content is another.
+    assert bench(*call, "paper/bench").exit_code == 0
+    before = (tmp_path / "paper" / "bench" / name).read_bytes()
+    more = () if name in ("index.html", "main.bib") else ("--task", "sports-brand")
+    assert bench(*call, "paper/bench", *more).exit_code == 0
+    assert not more or (tmp_path / "paper" / "bench" / name).read_bytes() != before
+
+
+def test_neither_is_one_beside_a_single_file(records: Path, tmp_path: Path) -> None:
+    Path("paper.bib").write_text(FOREIGN, encoding="utf-8")
+    text = told(bench("--results-dir", records, "--out", "paper.tex", "--bib"), 2)
+    assert "paper.bib exists and was not made by bench" in text
+    assert "--out bench/paper.tex" in text
+    assert not Path("paper.tex").exists()
 
 
 def test_the_same_call_gives_the_same_bytes(records: Path, tmp_path: Path) -> None:
@@ -142,6 +185,37 @@ def test_unknown_names_get_the_nearest(records: Path) -> None:
     assert "forget:hr@10" in told(bench("--results-dir", records, "--metric", "hr@10"), 2)
     assert "original" in told(bench("--results-dir", records, "--baseline", "orignal"), 2)
     assert "reported" in told(bench("--results-dir", records, "--compare", "paper"), 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "hint"),
+    [
+        ("--task steam-price", "no results of task 'steam-price'", "--published adds the suite's own; known here: ind"),
+        ("--task steam-*", "no results of task 'steam-*'", "--published adds the suite's own; known here: ind"),
+        # Nobody has published results of it.
+        ("--task steam-item", "no results of task 'steam-item'", "run it first (bench run); known here: ind"),
+        ("--task steam-prise", "unknown task 'steam-prise'", "did you mean steam-price or "),
+        ("--backbone p5sid", "no results of backbone 'p5sid'", "--published adds the suite's own; known here: letter"),
+        ("--method scrub", "no results of method 'scrub'", "--published adds the suite's own; known here: fil"),
+        ("--method scrubb", "unknown method 'scrubb'", "(--published adds the suite's own)"),
+        ("--scale official", "no results of scale 'official'", "run it first (bench run); known here: small"),
+        ("--suite full", "no results of suite 'full'", "--published adds the suite's own; known here: core"),
+        ("--ruleset fixed", "no results of ruleset 'fixed'", "--published adds the suite's own; known here: tuned"),
+        ("--scale smoke", "no results of scale 'smoke'", "--published adds the suite's own; known here: small"),
+    ],
+)
+def test_what_has_no_results_here_is_not_called_unknown(records: Path, words: str, what: str, hint: str) -> None:
+    text = told(bench("--results-dir", records, *words.split()), 2)
+    assert f"error: {what}\n" in text
+    assert f"where: {records}\n" in text
+    assert hint in text
+    # What the hint promises is so: the suite's own results end the fault, or do not.
+    added = bench("--results-dir", records, "--protocol", "2", "--published", *words.split())
+    assert (added.exit_code == 0) == hint.startswith("--published")
+
+
+def test_a_near_name_of_the_call_s_own_results_needs_no_option(records: Path) -> None:
+    assert "published" not in told(bench("--results-dir", records, "--task", "sportz-brand"), 2)
 
 
 def test_own_columns_take_the_place_of_a_layouts(records: Path) -> None:

@@ -70,12 +70,27 @@ def test_a_files_name_says_its_format(
     assert [line.rstrip() for line in printed.splitlines()] == path.read_text(encoding="utf-8").splitlines()
 
 
+def test_a_file_of_the_user_s_own_is_kept(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "examples.html"
+    path.write_text("mine", encoding="utf-8")
+    done = bench(world, "--method", "npo", "--top", "1", "--out", str(path))
+    assert done.exit_code == 2
+    assert f"{path} exists and was not made by bench" in done.stderr
+    assert f"--out {tmp_path / 'bench' / 'examples.html'}" in done.stderr
+    assert path.read_text(encoding="utf-8") == "mine"
+    for top in "12":
+        assert bench(world, "--method", "npo", "--top", top, "--out", str(tmp_path / "b.html")).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--method", "traser"), "did you mean tracer"),
         (("--method", "npo", "--task", "nowhere"), "unknown task"),
-        (("--method", "npo", "--suite", "full"), "unknown suite"),
+        (("--method", "npo", "--suite", "full"), "no results of suite 'full'"),
+        # No option of this command adds the suite's own results.
+        (("--method", "scrub"), "no results of method 'scrub'"),
+        (("--method", "npo", "--task", "steam-price"), "run it first (bench run); known here: world-brand"),
         (("--method", "npo", "--seed", "4"), "not all rows have a run at seed 4"),
         (("--method", "rmu"), "at no seed all rows have a run"),
         (("--method", "flat"), "flat has none"),
@@ -104,4 +119,4 @@ def test_runs_made_elsewhere_are_said_with_their_command(world: World) -> None:
 def test_one_seed_is_taken_not_the_last_of_several(world: World) -> None:
     refused = bench(world, "--method", "npo,tracer", "--seed", "0,1")
     assert refused.exit_code == 2
-    assert "valid integer" in refused.output
+    assert "'0,1' is no seed; a whole number from 0 up" in refused.output

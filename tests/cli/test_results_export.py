@@ -35,7 +35,7 @@ NAMES = [f"{group}.{end}" for group in ("forget", "retain") for end in ("qrels",
 def test_one_run_goes_into_the_folder(world: World) -> None:
     done = bench(world, folder(world, "npo"), "--out", "out")
     assert done.exit_code == 0, done.output
-    assert sorted(path.name for path in Path("out").iterdir()) == sorted(NAMES)
+    assert sorted(path.name for path in Path("out").glob("[!.]*")) == sorted(NAMES)
     assert "out/retain.qrels" in done.stdout
 
 
@@ -57,6 +57,20 @@ def test_wrong_calls_write_nothing(world: World, words: tuple[str, ...], said: s
     assert done.exit_code == 2
     assert said in done.stderr
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(("form", "name"), [("trec", "retain.qrels"), ("parquet", "README.md")])
+def test_a_file_of_the_user_s_own_is_kept(world: World, form: str, name: str) -> None:
+    Path("out").mkdir()
+    Path("out", name).write_text("mine", encoding="utf-8")
+    run = folder(world, "npo") if form == "trec" else str(world.results)
+    done = bench(world, run, "--format", form, "--out", "out")
+    assert done.exit_code == 2, done.output
+    assert f"out/{name} exists and was not made by bench" in done.stderr
+    assert "--out out/bench" in done.stderr
+    assert [path.name for path in Path("out").iterdir()] == [name]
+    for _ in range(2):
+        assert bench(world, run, "--format", form, "--out", "out/bench").exit_code == 0
 
 
 def test_a_cache_without_the_lists_is_said_with_the_command(world: World) -> None:

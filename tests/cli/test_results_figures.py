@@ -49,10 +49,22 @@ def test_a_figure_and_what_lies_beside_it(records: Path, tmp_path: Path) -> None
     result = bench(records, "--kind", "quantisation")
     assert result.exit_code == 0, result.output
     name = "quantisation-industrial-brand-tiger-small-tuned-suite-full"
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+    assert {path.name for path in (tmp_path / "figures").glob("[!.]*")} == {
         f"{name}.{ending}" for ending in ("pdf", "svg", "png", "csv", "txt")
     }
     assert f"figures/{name}" in result.stdout
+
+
+def test_a_file_of_the_user_s_own_is_kept(records: Path, tmp_path: Path) -> None:
+    place = tmp_path / "figures" / "quantisation-industrial-brand-tiger-small-tuned-suite-full.txt"
+    place.parent.mkdir()
+    place.write_text("mine", encoding="utf-8")
+    words = (records, "--kind", "quantisation", "--format", "svg,png")
+    assert f"{place.name} exists and was not made by bench" in told(bench(*words))
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    place.unlink()
+    for seed in "01":
+        assert bench(*words, "--seed", seed).exit_code == 0
 
 
 def test_results_of_the_folder_one_stands_in_are_the_default(records: Path, tmp_path: Path) -> None:
@@ -107,8 +119,9 @@ def test_suites_have_figures_of_their_own(records: Path, tmp_path: Path) -> None
         (("--kind", "probing", "--format", "eps"), "pdf, png, svg"),
         (("--width", "wide"), "column, page"),
         (("--method", "traser"), "did you mean tracer"),
-        (("--task", "demo-brand"), "industrial-brand"),
-        (("--seed", "7"), "known: 0, 1"),
+        (("--task", "demo-brand"), "no results of task 'demo-brand'"),
+        (("--task", "demo-brand"), "--published adds the suite's own; known here: industrial-brand"),
+        (("--seed", "7"), "known here: 0, 1"),
         (("--kind", "pareto", "--metric", "forget:hr@10"), "a forget measure and a retain measure"),
         (("--kind", "pareto", "--metric", "forget:hr@12"), "hr@10"),
     ],
@@ -117,6 +130,15 @@ def test_calls_that_cannot_be_answered_are_refused_in_words(records: Path, words
     result = bench(records, *words)
     assert part in told(result)
     assert not Path("figures").exists()
+
+
+@pytest.mark.parametrize("file", ["mine.py", "my/mine.py:Mine", "'my own/mine.py'"])
+def test_a_method_that_does_not_ship_is_run_by_its_file(tmp_path: Path, file: str) -> None:
+    mine = {"mine": (0.3, 0.9)}
+    planted = make_records(tasks=("industrial-brand",), backbones=("tiger",), methods=mine, seeds=(0,))
+    record = next(one for one in planted if one.cell.method == "mine")
+    write_records([record.model_copy(update={"command": f"bench run --method {file} --seed 0"})], tmp_path / "r")
+    assert f"--scale small --method {file} --suite full" in told(bench(tmp_path / "r", "--kind", "probing"))
 
 
 def test_a_table_that_is_broken_is_named(records: Path, tmp_path: Path) -> None:

@@ -238,6 +238,17 @@ def test_a_results_folder_that_cannot_be_made_is_told_before_any_work(tmp_path: 
         assert not (tmp_path / "cache" / "stages").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [(["--seed", "0-4"], "0-4"), (["--seed", "0,x"], "x"), (["--seed=1,-2"], "-2"), (["--seed", "-1"], "-1")],
+)
+def test_what_is_no_seed_is_named_with_the_syntax(tmp_path: Path, given: list[str], part: str) -> None:
+    result = CliRunner().invoke(app, words(tmp_path, "npo", *given))
+    assert result.exit_code == 2
+    assert f"'{part}' is no seed; whole numbers from 0 up, several with commas: --seed 0,1,2,3,4" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize("value", ["inf", "nan", "1e999"])
 def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, value: str) -> None:
     result = CliRunner().invoke(app, words(tmp_path, "npo", "--set", f"lr={value}"))

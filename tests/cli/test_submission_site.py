@@ -38,6 +38,17 @@ def test_has_the_page_and_every_layout_that_the_results_fill(published: Path) ->
     assert "tables/item.md" not in names
 
 
+def test_a_folder_that_holds_no_site_is_not_replaced(published: Path, tmp_path: Path) -> None:
+    (tmp_path / "main.tex").write_text("mine", encoding="utf-8")
+    words = ["submission", "site", "--leaderboard", str(published), "--out"]
+    done = RUNNER.invoke(app, [*words, str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"{tmp_path} holds no site" in done.output
+    assert (tmp_path / "main.tex").read_text(encoding="utf-8") == "mine"
+    for _ in range(2):
+        assert RUNNER.invoke(app, [*words, str(tmp_path / "new")]).exit_code == 0
+
+
 def test_is_the_same_when_made_again(published: Path) -> None:
     code, output = checked(published)
     assert code == 0

@@ -151,6 +151,7 @@ def test_faults_are_listed_with_place_and_mend(home: Path, folder: Path) -> None
     ("make", "words", "said", "code"),
     [
         (lambda path: None, [], "there is no such submission", 2),
+        (lambda path: None, ["--write"], "there is no such submission", 2),
         (lambda path: path.mkdir(), ["--no-demo"], "there is no result", 1),
         (lambda path: path.write_bytes(b"PK"), [], "the archive cannot be read", 1),
         (lambda path: path.write_bytes(b"PK"), ["--write"], "--write needs a folder", 2),

@@ -85,6 +85,18 @@ def test_missing_says_everything(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "target"), [("data", "data/shop"), ("shop", "shop"), ("old-shop", "old-shop"), (None, "home/x/data/shop")]
+)
+def test_a_folder_of_the_dataset_s_name_is_where_its_files_go(tmp_path: Path, given: str | None, target: str) -> None:
+    with pytest.raises(DataMissing) as caught:
+        locate(shop(), tmp_path / given if given else None, Progress())
+    place = tmp_path / target.replace("/x/", "/genrec-unlearn-bench/")
+    assert f"put the files into {place}:\n" in caught.value.render()
+    fill(place)
+    assert locate(shop(), tmp_path / given if given else None, Progress()).folder == place
+
+
 def test_folder_of_another_dataset_is_not_read(tmp_path: Path) -> None:
     # Plain folders share their file names; --data-dir …/toys-2014 for another dataset must not work by accident.
     fill(tmp_path / "toys-2014")

@@ -61,7 +61,9 @@ def test_only_http(url: str) -> None:
 
 @pytest.mark.parametrize("name", ["Shop", "a b", "-a", "a--b", "a/b", ""])
 def test_names(name: str) -> None:
-    assert "name: String should match pattern" in faults(GOOD.replace("my-shop", f'"{name}"'))
+    assert "name: use lower-case letters, digits and hyphens only, beginning with a letter (got " in faults(
+        GOOD.replace("my-shop", f'"{name}"')
+    )
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,12 @@ def test_the_page_is_what_the_command_writes(tmp_path: Path, monkeypatch: pytest
     done = CliRunner().invoke(app, ["results", "claims", "--out", "claims.md"])
     assert done.exit_code == 0, done.output
     assert Path("claims.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    # A page from another clone says what made it; one of the user's own is kept.
+    for text, code in (("# Claims\n\n<!-- Made by `bench results claims` -->", 0), ("mine", 2)):
+        Path("claims.md").write_text(text, encoding="utf-8")
+        done = CliRunner().invoke(app, ["results", "claims", "1", "--out", "claims.md"])
+        assert (done.exit_code, Path("claims.md").read_text(encoding="utf-8") == text) == (code, bool(code))
+    assert "--out bench/claims.md" in done.stderr
 
 
 def test_the_command_fits_a_terminal_and_names_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,10 @@ def unmeasured(block: Block, what: str, options: str = "", *, method: str = "") 
         method: To be run; the block's first where none is named.
     """
     key = block.key
-    name = method or next((row for row in block.rows if row.kind == "method"), block.rows[0]).method
+    row = next((row for row in block.rows if row.kind == "method"), block.rows[0])
+    # A method that does not ship is run by its file.
+    file = re.search(r"--method ('[^']*\.py[^']*'|\S+\.py\S*)", next(iter(row.results.values())).command)
+    name = method or (file[1] if file else row.method)
     backbone = key.backbone.partition(" (")[0]
     call = f"bench run --task {key.task} --backbone {backbone} --scale {key.scale} --method {name} {options}"
     return NotDrawn(f"{key.title}: no run has {what}", hint=call.strip())
