@@ -188,7 +188,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     folder = write_shop(tmp_path / "s")
     with pytest.raises(UsageError, match="'steam' belongs to a dataset of this package"):
         import_folder(folder, "steam", Progress())
-    with pytest.raises(ConfigError, match="name: String should match"):
+    with pytest.raises(ConfigError, match="name: use lower-case letters, digits and hyphens"):
         import_folder(folder, "My Shop", Progress())
     with pytest.raises(DataMissing, match="no such folder"):
         import_folder(tmp_path / "nowhere", "my-shop", Progress())

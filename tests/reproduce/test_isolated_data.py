@@ -62,8 +62,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRecord]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(root / "home"))
         import_folder(write_shop(root / "data" / "shop"), "shop", Progress())
-    (root / "data" / "shop" / "results").mkdir()
-    return root, run(root, data_dir=root / "data")
+        (root / "data" / "shop" / "results").mkdir()
+        patch.setenv("XDG_DATA_HOME", str(root / "nobodys"))
+        return root, run(root, data_dir=root / "data")
 
 
 @pytest.fixture(autouse=True)
