@@ -196,11 +196,13 @@ def _sentence(model: type[BaseModel], entry: Any) -> str:
         hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known) or 'none'}"
         return f"{place}: unknown key{hint}"
     message = str(entry.get("ctx", {}).get("error", entry["msg"]))
-    pattern = re.sub("[Aa]-[Zz]|0-9", "", whole := str(entry.get("ctx", {}).get("pattern", "")))
-    if re.match(r"\^\[[Aa]-[Zz]", whole) and " " not in whole:
-        signs = [word for sign, word in {"_": "underscores", ".": "dots", "-": "hyphens"}.items() if sign in pattern]
+    pattern = re.sub(r"[])]\+|[Aa]-[Zz]|0-9", "", whole := str(entry.get("ctx", {}).get("pattern", "")))
+    if (first := re.match(r"\^\[[Aa]-[Zz][^]]*", whole)) and " " not in whole:
+        known_signs = {"_": "underscores", ".": "dots", "+": "plus signs", "-": "hyphens"}
+        signs = [word for sign, word in known_signs.items() if sign in pattern]
         words = ["letters" if "A-Z" in whole else "lower-case letters", "digits", *signs]
-        message = f"use {', '.join(words[:-1])} and {words[-1]} only, beginning with a letter"
+        start = "a letter or digit" if "0-9" in first[0] else "a letter"
+        message = f"use {', '.join(words[:-1])} and {words[-1]} only, beginning with {start}"
     if entry["type"] in (MESSAGE_ONLY, "missing") or not place:
         return f"{place}: {message}" if place else message
     try:

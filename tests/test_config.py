@@ -59,17 +59,20 @@ class _Named(StrictModel):
     lower: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")] = "a"
     mixed: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "a"
     attribute: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,38}$")] = "a"
+    variant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+-]*$")] = "a"
     url: Annotated[str, Field(pattern=r"^https://\S+$")] = "https://a"
     needed: int
 
 
 def test_faults_say_what_a_name_may_hold_and_dump_no_file() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(_Named, {"lower": "A b", "mixed": "a b", "attribute": "A", "url": "a"}, where="file")
+        parse(_Named, {"lower": "A b", "mixed": "a b", "attribute": "A", "variant": "A", "url": "a"}, where="file")
     assert list(caught.value.faults) == [
-        "lower: use lower-case letters, digits and hyphens only, beginning with a letter (got 'A b')",
-        "mixed: use letters, digits, underscores, dots and hyphens only, beginning with a letter (got 'a b')",
+        "lower: use lower-case letters, digits and hyphens only, beginning with a letter or digit (got 'A b')",
+        "mixed: use letters, digits, underscores, dots and hyphens only, beginning with a letter or digit (got 'a b')",
         "attribute: use lower-case letters, digits and underscores only, beginning with a letter (got 'A')",
+        "variant: use lower-case letters, digits, plus signs and hyphens only, beginning with a letter or digit "
+        "(got 'A')",
         "url: String should match pattern '^https://\\S+$' (got 'a')",
         "needed: Field required",
     ]

@@ -61,7 +61,7 @@ def test_only_http(url: str) -> None:
 
 @pytest.mark.parametrize("name", ["Shop", "a b", "-a", "a--b", "a/b", ""])
 def test_names(name: str) -> None:
-    assert "name: use lower-case letters, digits and hyphens only, beginning with a letter (got " in faults(
+    assert "name: use lower-case letters, digits and hyphens only, beginning with a letter or digit (got " in faults(
         GOOD.replace("my-shop", f'"{name}"')
     )
 
