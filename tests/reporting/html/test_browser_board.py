@@ -185,7 +185,11 @@ def test_commands_of_a_published_page_fit_a_clone(opened: Open) -> None:
 
 def test_a_resize_before_the_results_are_shown_is_no_fault(opened: Open) -> None:
     with opened(page(), "#/guide") as p:
+        faults: list[object] = []
+        p.on("pageerror", lambda fault: faults.append(fault))
         p.set_viewport_size({"width": 700, "height": 900})
         p.wait_for_timeout(60)
+        assert faults == []
         p.evaluate("() => { location.hash = '#/'; }")
         p.wait_for_selector("figure:visible svg.plot")
+        assert p.locator("figure:visible svg.plot").count() == 1
